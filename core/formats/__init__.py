@@ -26,6 +26,8 @@ class Columns(msgspec.Struct, frozen=True):
     """meta, assistant, user, tool_result, terminal; `incomplete:<kind>`; `unknown:<protocol>`."""
     seq: int = 0
     time: str | None = None
+    role: str = ""
+    """The recorded role of the message of an assistant or user record."""
     iteration: int = 0
     stop_reason: str = ""
     in_tokens: int = 0
