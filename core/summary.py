@@ -1,0 +1,90 @@
+"""One row of the list: what is known about a run without opening it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from refold.core.records import Json
+from refold.core.status import StatusName
+
+
+class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the list, the preview and the filter say about one run."""
+
+    id: str
+    """The file name without its ending, also where that is no valid id."""
+    path: str
+    """The journal; bytes that are not UTF-8 stand as surrogates, as `os.fsdecode` gives them."""
+    format: str = ""
+    """The word of the format: refold, fisk-ai; the hint of the root where the file does not say."""
+    status: StatusName = "unreadable"
+    rule: str = ""
+    """Why the status is what it is, as a sentence for people."""
+    model: str = ""
+    created: str = ""
+    """RFC 3339 as recorded; empty where nothing is recorded."""
+    updated: float = 0.0
+    """The file's mtime in seconds; the records of most formats carry no time."""
+    size: int = 0
+    turns: int = 0
+    """Assistant records."""
+    calls: int = 0
+    """Calls that the model requested."""
+    errors: int = 0
+    """Results that say is_error."""
+    tokens: int = 0
+    """Input, output, cache read and cache write together."""
+    prompt: str = ""
+    problems: tuple[str, ...] = ()
+    """The damage codes found, sorted, each once. Shallow: only `verify` decodes every record."""
+    damaged: int = 0
+    """How many places are damaged, torn tail not counted."""
+    torn: bool = False
+    """The last line is not a whole record: what a crash leaves."""
+    last_seq: int = 0
+    in_flight: tuple[str, ...] = ()
+    """The names of the calls in the last turn that have no result."""
+    last_words: str = ""
+    """The last text that the model wrote."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools that were called, sorted, each once."""
+    fork_of: str = ""
+    """The id of the parent run where the run records one."""
+    reason: str = ""
+    """The reason of the last terminal record, as recorded."""
+    provider_version: str = ""
+    """Format and version of the records, as in `fisk-ai v3`; empty where no meta record was read."""
+    note: str = ""
+    """Why the run cannot be read, or what is odd about the file itself; else empty."""
+    complete: bool = True
+    """False while only the head and the tail were read: the counters are not known yet."""
+
+
+def summary_json(summary: RunSummary) -> dict[str, Json]:
+    """Give the object of one line of `ls --json`: exactly the keys promised to scripts."""
+    return {
+        "id": summary.id,
+        "path": summary.path,
+        "format": summary.format,
+        "status": summary.status,
+        "rule": summary.rule,
+        "model": summary.model,
+        "created": summary.created,
+        "updated": rfc3339(summary.updated),
+        "turns": summary.turns,
+        "calls": summary.calls,
+        "errors": summary.errors,
+        "tokens": summary.tokens,
+        "prompt": summary.prompt,
+        "problems": list(summary.problems),
+    }
+
+
+def rfc3339(seconds: float) -> str | None:
+    """Write a time since 1970 as RFC 3339 in UTC; None where no calendar reaches it."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return None
