@@ -1,0 +1,104 @@
+"""What passes between those who decide what is shown and those who draw it: cells of safe text with a role.
+
+A role says what a piece of text is, never how it looks; `styles/rows.tcss` gives each its look.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, Protocol, get_args
+
+from refold.app.safe import Safe, width
+
+Role = Literal[
+    "text",
+    "dim",
+    "strong",
+    "accent",
+    "user",
+    "assistant",
+    "call",
+    "result",
+    "meta",
+    "terminal",
+    "problem",
+    "warn",
+    "good",
+    "fork",
+    "number",
+    "match",
+    "cursor",
+    "key",
+    "added",
+    "removed",
+    "json-key",
+    "json-string",
+    "json-number",
+    "json-word",
+]
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
+class Cell(NamedTuple):
+    """A piece of one row."""
+
+    text: Safe
+    role: Role = "text"
+
+
+Line = tuple[Cell, ...]
+"""One row, left to right."""
+
+
+class Rows(Protocol):
+    """What a list draws: so many rows, each made when it comes into sight."""
+
+    def __len__(self) -> int: ...
+
+    def line(self, index: int, width: int) -> Line:
+        """The row for a list of this width; drawing cuts what is longer."""
+        ...
+
+
+class RulerCell(NamedTuple):
+    """One column of a ruler."""
+
+    glyph: Safe
+    role: Role = "text"
+
+
+class Column(NamedTuple):
+    """One column of a header."""
+
+    key: str
+    """What the list is asked to sort by; empty where it cannot."""
+    label: Safe
+    width: int
+    align: Literal["left", "right"] = "left"
+
+
+class FixedRows:
+    """Rows that are all there already."""
+
+    def __init__(self, lines: tuple[Line, ...] | list[Line]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, index: int, width: int) -> Line:
+        """The row, whatever the width."""
+        return self._lines[index]
+
+
+NO_ROWS: Final[Rows] = FixedRows(())
+
+
+def cells(line: Line) -> int:
+    """The cells that a row takes."""
+    return sum(width(cell.text) for cell in line)
+
+
+def plain(line: Line) -> Safe:
+    """The text of a row without its roles."""
+    return Safe("".join(cell.text for cell in line))
