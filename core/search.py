@@ -1,0 +1,182 @@
+r"""A text, found in the raw bytes of records whatever JSON spelling it has there.
+
+Two writers of the same text rarely write the same bytes: `é` may be two bytes of UTF-8 or `\u00e9`, `<` is
+`\u003c` to Go, `/` may be `\/` (formats/fisk-ai.md 1.6). Decoding every record to compare texts costs
+many times the reading, so the bytes are searched, and only a record that has a hit is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from refold.core.records import Json
+
+_SHORT_ESCAPES = {
+    '"': rb"\"",
+    "\\": rb"\\",
+    "/": rb"\/",
+    "\b": rb"\b",
+    "\f": rb"\f",
+    "\n": rb"\n",
+    "\r": rb"\r",
+    "\t": rb"\t",
+}
+_NEVER_RAW = frozenset('"\\\n')
+_HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+
+_STRUCTURE = frozenset({"protocol", "role", "type", "kind", "stop_reason", "signature"})
+"""Keys whose values say what a record is made of; nobody looks for them, and every record has them."""
+
+_WORDS_ONLY = re.compile(r"[A-Za-z0-9 _.,:;()\[\]{}=+*#@!?$%^~`|-]+")
+"""Characters that every JSON writer leaves as they are."""
+
+_ODD_ESCAPE = re.compile(rb"\\u00(?!3[cCeE]|2[26]|5[cC])[2-7]")
+"""An escape that spells a character which needs none; only then can plain words be spelled otherwise."""
+
+
+@lru_cache(maxsize=64)
+def pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[bytes]:
+    r"""Give a pattern that matches this text in the raw bytes of a record, however JSON spells it.
+
+    It matches at the start of a character only: `n` is not found in the escape `\n`, nor `00` in `\u00e9`.
+    A match may begin with the backslashes before the text; its end is the end of the text.
+
+    Args:
+        query: The text as a person types it; an empty one matches nothing.
+        ignore_case: Let a letter stand for its upper and lower case, one character for one.
+    """
+    if not query:
+        return re.compile(rb"(?!)")
+    parts = [_first(_variants(query[0], ignore_case))]
+    for char in query[1:]:
+        raw, escaped = _spellings(_variants(char, ignore_case))
+        parts.append(rb"(?:" + rb"|".join([*map(re.escape, raw), *escaped]) + rb")")
+    return re.compile(b"".join(parts), re.DOTALL)
+
+
+@lru_cache(maxsize=64)
+def text_pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[str]:
+    """Give the pattern of the same text over decoded text, with the same idea of case."""
+    if not query:
+        return re.compile(r"(?!)")
+    classes = (sorted(_variants(char, ignore_case)) for char in query)
+    return re.compile("".join("(?:" + "|".join(map(re.escape, chars)) + ")" for chars in classes))
+
+
+class Search:
+    """One text to be looked for in many records."""
+
+    def __init__(self, query: str, *, ignore_case: bool = True) -> None:
+        self.query = query
+        self.ignore_case = ignore_case
+        self._pattern = pattern(query, ignore_case=ignore_case)
+        self._text = text_pattern(query, ignore_case=ignore_case)
+        self._plain = _longest_plain(query, ignore_case=ignore_case)
+
+    @property
+    def reach(self) -> int:
+        """The most bytes that one hit can take, with what must be seen before it."""
+        return 12 * len(self.query) + 64
+
+    def candidate(self, data: bytes, start: int = 0) -> int:
+        """Give where in these bytes the text may end, or -1; a hit in structure counts still."""
+        if self._plain and start == 0 and not self._possible(data):
+            return -1
+        found = self._pattern.search(data, start)
+        return -1 if found is None else found.end()
+
+    def in_record(self, line: bytes) -> bool:
+        """Say whether a reader of this record could see the text, in a value or in what a call was given."""
+        if self.candidate(line) < 0:
+            return False
+        try:
+            value: Json = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+            return True
+        return any(self._text.search(text) is not None for text in readable_texts(value))
+
+    def _possible(self, data: bytes) -> bool:
+        lowered = data.lower() if self.ignore_case else data
+        return self._plain in lowered or _ODD_ESCAPE.search(data) is not None
+
+
+def readable_texts(value: Json) -> Iterator[str]:
+    """Yield every text of a decoded record that says something: values, and all that a call was given."""
+    stack: list[tuple[Json, bool]] = [(value, False)]
+    while stack:
+        item, inside_input = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack.extend((element, inside_input) for element in item)
+        elif isinstance(item, dict):
+            for key, element in item.items():
+                if inside_input:
+                    yield key
+                elif key in _STRUCTURE and isinstance(element, str):
+                    continue
+                stack.append((element, inside_input or key == "input"))
+        elif isinstance(item, (int, float)) and inside_input:
+            yield msgspec.json.encode(item).decode()
+
+
+def _variants(char: str, ignore_case: bool) -> frozenset[str]:  # noqa: FBT001
+    if not ignore_case:
+        return frozenset(char)
+    return frozenset(form for form in (char, char.lower(), char.upper()) if len(form) == 1)
+
+
+def _spellings(chars: frozenset[str]) -> tuple[list[bytes], list[bytes]]:
+    """Give the raw spellings as bytes and the escaped ones as patterns."""
+    raw: list[bytes] = []
+    escaped: list[bytes] = []
+    for char in sorted(chars):
+        if char not in _NEVER_RAW:
+            raw.append(char.encode("utf-8", "surrogatepass"))
+        if short := _SHORT_ESCAPES.get(char):
+            escaped.append(re.escape(short))
+        escaped.append(_hex_escape(char))
+    return raw, escaped
+
+
+def _hex_escape(char: str) -> bytes:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return b"".join(rb"\\u" + _any_case(units[i : i + 2].hex()) for i in range(0, len(units), 2))
+
+
+def _any_case(digits: str) -> bytes:
+    return "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in digits).encode()
+
+
+def _first(chars: frozenset[str]) -> bytes:
+    r"""Spell the first character so that a match can only begin where a character begins.
+
+    Each alternative starts with one fixed byte, which lets the engine skip through bytes that cannot
+    start a hit; what must not stand before that byte is checked behind it. A run of backslashes is
+    entered at its first one and taken in pairs, since only their number tells what the last one is.
+    """
+    raw, escaped = _spellings(chars)
+    alternatives: list[bytes] = []
+    after_pairs: list[bytes] = list(escaped)
+    for spelling in raw:
+        width = len(spelling)
+        is_hex = spelling[0] in _HEX_DIGITS
+        guard = rb"(?<!\\" + b"." * width + rb")"
+        if is_hex:
+            guard += b"".join(rb"(?<!\\u" + b"." * (width + digits) + rb")" for digits in range(4))
+        alternatives.append(re.escape(spelling) + guard)
+        after_pairs.append((rb"(?:u(?:[^\\]|\\[^u]){0,3}?)?" if is_hex else b"") + re.escape(spelling))
+    tails = [spelling.removeprefix(rb"\\") for spelling in escaped]
+    pairs = rb"\\(?:\\\\)*(?:" + rb"|".join(after_pairs) + rb")"
+    alternatives.append(rb"\\(?<!\\\\)(?:" + rb"|".join([*tails, pairs]) + rb")")
+    return rb"(?:" + rb"|".join(alternatives) + rb")"
+
+
+def _longest_plain(query: str, *, ignore_case: bool) -> bytes:
+    runs = _WORDS_ONLY.findall(query)
+    longest = max(runs, key=len, default="").encode()
+    return longest.lower() if ignore_case else longest
