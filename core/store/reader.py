@@ -1,0 +1,288 @@
+"""One run open for reading: its Timeline grows in slices, its payloads are read when somebody looks.
+
+Nothing here writes, locks or holds a payload. All calls are made from one thread and are short; `step`
+stops at its budget (design/speed.md 3, architecture.md "The Timeline").
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import Enum
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from refold.core.errors import BadRecord, Unreadable
+from refold.core.formats import HEAD_BYTES, Decoder, Format
+from refold.core.formats.registry import format_of
+from refold.core.records import MetaRecord, Record
+from refold.core.state import RunState
+from refold.core.store.files import open_regular
+from refold.core.store.scan import Line, Scanner
+from refold.core.timeline import DAMAGE, META, RECOVERED, Timeline
+from refold.core.timeline_builder import Builder
+from refold.core.timeline_state import state_at
+
+_LONGEST_HEAD = 4 << 20
+"""A meta record above this many bytes is not looked at to tell the version."""
+_FOOT = 4096
+"""Bytes before the indexed end that are compared to notice a rewritten file."""
+
+
+class Change(Enum):
+    """What happened to the file of an open run."""
+
+    SAME = "same"
+    GREW = "grew"
+    SHRANK = "shrank"
+    REPLACED = "replaced"
+    """Another file stands at the path, or bytes that were read before have changed."""
+    GONE = "gone"
+
+
+class RunReader:
+    """A run that is being read. Make one with `open`."""
+
+    def __init__(self, path: Path, fd: int, hint: str) -> None:
+        self.path = path
+        self.run_id = path.name.removesuffix(".json")
+        self._fd = fd
+        self._hint = hint
+        self.size = os.fstat(fd).st_size
+        self.mtime = os.fstat(fd).st_mtime
+        self.bytes_read = 0
+        """How many bytes were asked of the system; for tests that count."""
+        self._head = self._read_head()
+        self.format: Format = format_of(self._head, hint=hint)
+        self.decoder: Decoder = self.format.decoder(self._head)
+        self._builder = Builder(self.decoder)
+        self._scanner = Scanner(self._pread)
+        self._has_tail = False
+        self._foot = b""
+        self.complete = False
+        """True once the index has reached the end of the file; growth makes it False again."""
+        self._meta: tuple[int, MetaRecord | None] = (-1, None)
+
+    @classmethod
+    def open(cls, path: Path, *, hint: str = "refold") -> Self:
+        """Open a run for reading; at most its head is read.
+
+        Args:
+            path: the journal.
+            hint: the format to assume where the bytes do not tell.
+
+        Raises:
+            StoreError: it is not there, not a regular file, or may not be read.
+        """
+        fd = open_regular(path)
+        try:
+            return cls(path, fd, hint)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the Timeline stays usable."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def timeline(self) -> Timeline:
+        """The rows so far."""
+        return self._builder.timeline
+
+    @property
+    def progress(self) -> float:
+        """How much of the file is indexed, from 0 to 1."""
+        return 1.0 if self.complete or not self.size else min(1.0, self._scanner.offset / self.size)
+
+    @property
+    def meta(self) -> MetaRecord | None:
+        """The first meta record that could be read, or None."""
+        items, found = self._meta
+        if found is None and items < min(self.timeline.items, 64):
+            found = self._find_meta()
+            self._meta = (self.timeline.items, found)
+        return found
+
+    def _find_meta(self) -> MetaRecord | None:
+        for item in range(min(self.timeline.items, 64)):
+            if self.timeline.columns.kind[item] == META:
+                try:
+                    record = self.record(item)
+                except BadRecord:
+                    continue
+                return record if isinstance(record, MetaRecord) else None
+        return None
+
+    def step(self, seconds: float) -> bool:
+        """Index for at most about so long.
+
+        Returns:
+            True when the end of the file has been reached.
+        """
+        deadline = time.perf_counter() + seconds
+        self._take_back_tail()
+        while True:
+            for _ in range(16):
+                line = self._scanner.next()
+                if line is not None:
+                    self._feed(line)
+                elif self._scanner.waiting:
+                    self._reach_end()
+                    return True
+            if time.perf_counter() >= deadline:
+                self.complete = False
+                return False
+
+    def index_all(self) -> Timeline:
+        """Index to the end of the file; for callers that may block."""
+        while not self.step(1.0):
+            pass
+        return self.timeline
+
+    def _feed(self, line: Line) -> None:
+        if line.number == 1 and not self.timeline.items:
+            self._choose_decoder()
+        length = line.length if line.is_huge else None
+        self._builder.feed(line.text, line.offset, line.number, length=length)
+
+    def _choose_decoder(self) -> None:
+        """Look at the head again: it may have been empty or torn when the file was opened."""
+        head = self._read_head()
+        if head != self._head:
+            self._head = head
+            self.format = format_of(head, hint=self._hint)
+            self.decoder = self.format.decoder(head)
+            self._builder.decoder = self.decoder
+
+    def _take_back_tail(self) -> None:
+        if self._has_tail:
+            self._builder.take_back()
+            self._has_tail = False
+
+    def _reach_end(self) -> None:
+        tail = self._scanner.tail()
+        if tail is not None:
+            if tail.number == 1 and not self.timeline.items:
+                self._choose_decoder()
+            self._builder.feed_tail(
+                tail.text, tail.offset, tail.number, length=tail.length if tail.is_huge else None
+            )
+            self._has_tail = True
+        self.complete = True
+        self._foot = self._foot_hash()
+
+    def _foot_hash(self) -> bytes:
+        end = self._scanner.offset
+        start = max(0, end - _FOOT)
+        return blake2b(self._pread(start, end - start), digest_size=16).digest()
+
+    def poll(self) -> Change:
+        """Say what happened to the file since the last `step`; a stat, and a small read where it grew."""
+        try:
+            now = self.path.stat(follow_symlinks=False)
+        except OSError:
+            return Change.GONE
+        mine = os.fstat(self._fd)
+        if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino):
+            return Change.REPLACED
+        tail = self._scanner.tail()
+        known = self._scanner.offset + (tail.length if tail else 0)
+        touched = mine.st_mtime != self.mtime
+        self.size, self.mtime = mine.st_size, mine.st_mtime
+        if mine.st_size < known:
+            return Change.SHRANK
+        if touched and self.complete and self._foot_hash() != self._foot:
+            return Change.REPLACED
+        return Change.GREW if mine.st_size > known else Change.SAME
+
+    def raw(self, item: int, limit: int | None = None) -> bytes:
+        """Give the bytes of an item as they are in the file, newline excluded, at most `limit` of them."""
+        return self.raw_part(item, 0, limit)
+
+    def raw_part(self, item: int, start: int, size: int | None = None) -> bytes:
+        """Give some bytes of an item, counted from its own start."""
+        span = self.timeline.span(item)
+        length = max(0, span.end - span.start - start)
+        return self._pread(span.start + start, length if size is None else min(size, length))
+
+    def record(self, item: int) -> Record:
+        """Decode an item strictly.
+
+        Raises:
+            BadRecord: the bytes are no record, or no longer the ones that were indexed.
+        """
+        if self.timeline.columns.kind[item] == DAMAGE:
+            raise BadRecord("these bytes are no record")
+        return self.decoder.record(self.raw(item))
+
+    def state_at(self, item: int) -> RunState:
+        """Fold the records up to and including an item, as the original program would.
+
+        Raises:
+            FoldError: they do not fold strictly.
+        """
+        error = self.timeline.error_at(item)
+        if error is not None:
+            raise error
+        return self.salvaged_at(item)
+
+    def salvaged_at(self, item: int) -> RunState:
+        """Fold the readable records up to and including an item as well as can be; never for a resume."""
+        return state_at(self.timeline, item, self.record, self.decoder, self.meta or MetaRecord())
+
+    def tail_timeline(self, size: int = HEAD_BYTES) -> Timeline:
+        """Read the end of the file alone: rows to look at before the index is complete.
+
+        Sums and turns count from the start of this window, not from that of the run.
+        """
+        start = max(0, self.size - size)
+        builder = Builder(self.decoder)
+        data = self._pread(start, self.size - start)
+        first = 0 if start == 0 else data.find(b"\n") + 1
+        position = start + first
+        for text in data[first:].split(b"\n"):
+            if text:
+                builder.feed(text, position, 0)
+            position += len(text) + 1
+        return builder.timeline
+
+    def has_recovered(self, item: int) -> bool:
+        """Say whether an item was read out of a damaged line."""
+        return bool(self.timeline.columns.flags[item] & RECOVERED)
+
+    def _read_head(self) -> bytes:
+        head = self._pread(0, HEAD_BYTES)
+        while b"\n" not in head and HEAD_BYTES <= len(head) < _LONGEST_HEAD:
+            more = self._pread(len(head), len(head))
+            if not more:
+                break
+            head += more
+        return head
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        try:
+            parts = [os.pread(self._fd, size, offset)]
+            got = len(parts[0])
+            while 0 < got < size and parts[-1]:
+                parts.append(os.pread(self._fd, size - got, offset + got))
+                got += len(parts[-1])
+        except OSError as error:
+            raise Unreadable(
+                f"cannot read {self.path}: {error.strerror or error}",
+                remedy="check the disk, then open the run again",
+            ) from error
+        self.bytes_read += got
+        return parts[0] if len(parts) == 1 else b"".join(parts)

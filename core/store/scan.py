@@ -1,0 +1,192 @@
+"""Cuts a growing file into lines at byte 0x0A only, a bounded piece at a time.
+
+A line above `HUGE` is never held whole: what comes out is its skeleton, the same JSON with the content of
+every long string left out, so that one record of any size costs the index no more memory or time at a
+stretch than any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+CHUNK = 1 << 20
+"""Bytes asked for in one read."""
+HUGE = 1 << 20
+"""Lines above this many bytes come as skeletons."""
+_SLICE = 1 << 18
+"""Bytes of a huge line looked at in one step."""
+_KEPT = 4096
+"""Strings up to this many bytes stay in a skeleton."""
+_LARGEST = 32 << 20
+"""A skeleton above this many bytes is given up: the line becomes a stretch of damage that can be looked at."""
+
+_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+
+Read = Callable[[int, int], bytes]
+"""Reads (offset, size) and gives at most that many bytes; fewer only at the end of the file."""
+
+
+class Line(NamedTuple):
+    """One line of a file."""
+
+    text: bytes
+    """Its bytes, newline excluded; the skeleton where it is huge."""
+    offset: int
+    number: int
+    """1-based."""
+    length: int
+    """True length in bytes, newline excluded."""
+    terminated: bool
+    """False for a last line that has no newline."""
+
+    @property
+    def is_huge(self) -> bool:
+        """Say whether `text` is only a skeleton."""
+        return self.length != len(self.text)
+
+
+class Skeleton:
+    """Takes a huge line piece by piece and keeps its structure."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytes] = []
+        self._size = 0
+        self._string: list[bytes] | None = None
+        self._string_size = 0
+        self._escaped = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the line."""
+        if self._size > _LARGEST:
+            return
+        if self._escaped:
+            data = self._escaped + data
+            self._escaped = b""
+        position = 0
+        while position < len(data):
+            position = self._text(data, position) if self._string is None else self._inside(data, position)
+
+    def _text(self, data: bytes, position: int) -> int:
+        quote = data.find(b'"', position)
+        end = len(data) if quote < 0 else quote + 1
+        self._kept.append(data[position:end])
+        self._size += end - position
+        if quote < 0:
+            return end
+        self._string, self._string_size = [], 0
+        return quote + 1
+
+    def _inside(self, data: bytes, position: int) -> int:
+        match = _STRING.match(data, position)
+        end = match.end() if match else position
+        piece = data[position:end]
+        self._string_size += len(piece)
+        if self._string is not None and self._string_size <= _KEPT:
+            self._string.append(piece)
+        if end >= len(data):
+            return end
+        if data[end : end + 1] == b"\\":
+            self._escaped = data[end:]
+            return len(data)
+        if self._string_size <= _KEPT:
+            self._kept.extend(self._string or [])
+        self._kept.append(b'"')
+        self._string = None
+        return end + 1
+
+    def bytes(self) -> bytes:
+        """Give the skeleton of what was fed; bytes that are no JSON where it was given up."""
+        return b"\0" if self._size > _LARGEST else b"".join(self._kept)
+
+
+class Scanner:
+    """Reads lines from a position on; asked again after the file has grown, it goes on where it stopped."""
+
+    def __init__(self, read: Read, *, offset: int = 0, number: int = 1) -> None:
+        self._read = read
+        self._chunk = b""
+        self._cut = 0
+        """Where the next line starts in the chunk."""
+        self._end = offset
+        """File position after the chunk."""
+        self.offset = offset
+        """Where the next line starts in the file."""
+        self.number = number
+        self._huge: Skeleton | None = None
+        self._huge_fed = 0
+        self._at_end = False
+
+    def next(self) -> Line | None:
+        """Give the next complete line; None where there is none yet or the step was used up on a huge line.
+
+        `waiting` tells the two apart.
+        """
+        if self._huge is not None:
+            return self._go_on()
+        newline = self._chunk.find(b"\n", self._cut)
+        if newline >= 0:
+            return self._take(newline)
+        return self._read_more()
+
+    @property
+    def waiting(self) -> bool:
+        """Say whether the end of the file was reached: the next line is not complete yet."""
+        return self._at_end
+
+    def _take(self, newline: int) -> Line:
+        text = self._chunk[self._cut : newline]
+        line = Line(text, self.offset, self.number, len(text), terminated=True)
+        self._cut = newline + 1
+        self.offset += len(text) + 1
+        self.number += 1
+        return line
+
+    def _read_more(self) -> Line | None:
+        more = self._read(self._end, CHUNK)
+        self._at_end = not more
+        if not more:
+            return None
+        rest = self._chunk[self._cut :]
+        self._chunk, self._cut = rest + more, 0
+        self._end += len(more)
+        newline = self._chunk.find(b"\n", len(rest))
+        if newline >= 0:
+            return self._take(newline)
+        if len(self._chunk) > HUGE:
+            self._huge = Skeleton()
+            self._huge_fed = 0
+        return None
+
+    def _go_on(self) -> Line | None:
+        """Look at one more slice of a huge line."""
+        if self._huge is None:
+            return None
+        if self._cut >= len(self._chunk):
+            more = self._read(self._end, _SLICE)
+            self._at_end = not more
+            if not more:
+                return None
+            self._chunk, self._cut = more, 0
+            self._end += len(more)
+        stop = min(len(self._chunk), self._cut + _SLICE)
+        newline = self._chunk.find(b"\n", self._cut, stop)
+        self._huge.feed(self._chunk[self._cut : newline if newline >= 0 else stop])
+        self._huge_fed += (newline if newline >= 0 else stop) - self._cut
+        if newline < 0:
+            self._cut = stop
+            return None
+        line = Line(self._huge.bytes(), self.offset, self.number, self._huge_fed, terminated=True)
+        self._huge = None
+        self._cut = newline + 1
+        self.offset += line.length + 1
+        self.number += 1
+        return line
+
+    def tail(self) -> Line | None:
+        """Give the bytes after the last newline as a line of its own; call it only while `waiting`."""
+        if self._huge is not None:
+            return Line(self._huge.bytes(), self.offset, self.number, self._huge_fed, terminated=False)
+        text = self._chunk[self._cut :]
+        return Line(text, self.offset, self.number, len(text), terminated=False) if text else None

@@ -1,0 +1,516 @@
+"""The Timeline of a run: offsets and running sums, never objects.
+
+One item stands for one record or one damaged stretch of bytes; every column holds one number an item.
+Because the sums run, the counters at any item are read, not folded, and a message of the conversation is
+a range of items (design/speed.md 3). `core.timeline_builder` fills the columns; this file answers questions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
+from refold.core.findings import CODES, Allowed, Finding, is_problem
+from refold.core.state import Counters
+
+KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage")
+META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE = range(8)
+
+ERROR = 1
+"""Flag: a result with is_error, or a terminal record that says error."""
+RECOVERED = 2
+"""Flag: read out of a damaged line; the strict fold does not use it."""
+REMOTE = 4
+FOLDED = 8
+"""Flag: the best-effort fold uses it."""
+OPEN = 16
+"""Flag: after this item an assistant turn stands open (its results may still come)."""
+SEQUENCED = 32
+"""Flag: the item has a sequence number."""
+
+
+class Row(NamedTuple):
+    """One line of the timeline: a record, a call of an assistant record, or damage."""
+
+    kind: str
+    item: int
+    seq: int | None
+    call: int
+    """The ordinal of a call within its assistant record; -1 for every other kind."""
+
+
+class Span(NamedTuple):
+    """Where an item stands in the file."""
+
+    start: int
+    """First byte."""
+    end: int
+    """Byte after the last one, newline excluded."""
+    line: int
+    """1-based."""
+
+
+class Bucket(NamedTuple):
+    """What one cell of the ruler stands for."""
+
+    kind: str
+    error: bool
+    damage: bool
+    first_row: int
+    last_row: int
+
+
+class Mark(NamedTuple):
+    """A finding as the builder notes it; `Timeline.findings` makes it a sentence."""
+
+    item: int
+    code: str
+    start: int
+    end: int
+    reason: str
+
+
+class Columns:
+    """The columns themselves, one entry an item."""
+
+    __slots__ = (
+        "answered_left",
+        "cache_create",
+        "cache_read",
+        "calls",
+        "errors",
+        "flags",
+        "in_tokens",
+        "kind",
+        "last_assistant",
+        "length",
+        "line",
+        "link",
+        "llm",
+        "messages",
+        "offset",
+        "out_tokens",
+        "remote",
+        "results",
+        "seconds",
+        "seq",
+    )
+
+    def __init__(self) -> None:
+        self.offset = array("Q")
+        self.length = array("Q")
+        self.line = array("Q")
+        self.seq = array("Q")
+        self.kind = array("B")
+        self.flags = array("B")
+        self.llm = array("I")
+        """Assistant records up to and including this item; the sums below run likewise."""
+        self.results = array("I")
+        self.remote = array("I")
+        self.calls = array("I")
+        """Calls requested."""
+        self.errors = array("I")
+        self.in_tokens = array("Q")
+        self.out_tokens = array("Q")
+        self.cache_read = array("Q")
+        self.cache_create = array("Q")
+        self.last_assistant = array("I")
+        """The item of the last assistant record, plus one; 0 where there is none."""
+        self.answered_left = array("I")
+        """Calls of the open turn that have no result."""
+        self.messages = array("I")
+        """Messages of the conversation if every turn were committed."""
+        self.link = array("i")
+        """A result: the ordinal of the call it answers in the open turn; -1 where it answers none."""
+        self.seconds = array("d")
+        """Recorded time as a POSIX time stamp; NaN where none is recorded."""
+
+    def arrays(self) -> list[array[int] | array[float]]:
+        """All columns in one fixed order."""
+        return [getattr(self, name) for name in self.__slots__]
+
+
+class Timeline:
+    """The rows of one run and what holds after each of them. Filled only by its builder."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.call_names = array("I")
+        """One entry a call, in order: an index into `names`."""
+        self.names: list[str] = []
+        self.loose_ids: dict[int, str] = {}
+        """Results that answer no waiting call: item to the call id they name."""
+        self.iterations = array("q")
+        """One entry an assistant record."""
+        self.stop_reasons = array("I")
+        """One entry an assistant record: an index into `names`."""
+        self.reasons: list[tuple[int, str]] = []
+        """Terminal records: item and reason."""
+        self.marks: list[Mark] = []
+        self.fold_error: tuple[int, FoldError] | None = None
+        """The first item that the strict fold refuses, and why."""
+        self.bad_line: tuple[int, int, str] | None = None
+        """The first unreadable line that other lines follow: first item after it, its number, the reason."""
+        self.last_line_mark: int | None = None
+        """Index into `marks` of the unreadable last line, while nothing follows it."""
+        self.first_seconds: float | None = None
+        """The first recorded time, as a POSIX time stamp; None where no record has one."""
+        self._problems: list[int] | None = None
+
+    @property
+    def items(self) -> int:
+        """How many records and damaged stretches there are."""
+        return len(self.columns.kind)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are: an item has one, an assistant record one more for each call."""
+        return len(self.columns.kind) + len(self.call_names)
+
+    def first_row(self, item: int) -> int:
+        """Give the first row of an item."""
+        return item + (self.columns.calls[item - 1] if item else 0)
+
+    def item_of(self, row: int) -> int:
+        """Give the item that a row belongs to."""
+        return bisect_right(range(self.items), row, key=self.first_row) - 1
+
+    def row(self, index: int) -> Row:
+        """Give the row at an index.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if not 0 <= index < self.rows:
+            raise IndexError(index)
+        item = self.item_of(index)
+        call = index - self.first_row(item) - 1
+        kind = "call" if call >= 0 else KINDS[self.columns.kind[item]]
+        return Row(kind, item, self.seq(item), call)
+
+    def kind(self, item: int) -> str:
+        """Give the kind of an item, one of `KINDS`."""
+        return KINDS[self.columns.kind[item]]
+
+    def seq(self, item: int) -> int | None:
+        """Give the recorded sequence of an item; None for damage."""
+        return self.columns.seq[item] if self.columns.flags[item] & SEQUENCED else None
+
+    def span(self, item: int) -> Span:
+        """Give the bytes and the line of an item."""
+        start = self.columns.offset[item]
+        return Span(start, start + self.columns.length[item], self.columns.line[item])
+
+    def item_at(self, seq: int) -> int | None:
+        """Give the first item with this recorded sequence, or None."""
+        seqs, flags = self.columns.seq, self.columns.flags
+        guess = bisect_left(seqs, seq)
+        if (
+            guess < len(seqs)
+            and seqs[guess] == seq
+            and flags[guess] & SEQUENCED
+            and self.fold_error is None
+            and self.bad_line is None
+        ):
+            return guess
+        start = 0
+        while True:
+            try:
+                found = seqs.index(seq, start)
+            except ValueError:
+                return None
+            if flags[found] & SEQUENCED:
+                return found
+            start = found + 1
+
+    def item_at_line(self, line: int) -> int | None:
+        """Give the first item that stands on this line, or None."""
+        found = bisect_left(self.columns.line, line)
+        return found if found < self.items and self.columns.line[found] == line else None
+
+    def row_at(self, seq: int) -> int | None:
+        """Give the first row whose record has this sequence, or None."""
+        item = self.item_at(seq)
+        return None if item is None else self.first_row(item)
+
+    def neighbours(self, seq: int) -> tuple[int | None, int | None]:
+        """Give the nearest recorded sequences below and above one that is not recorded."""
+        below: int | None = None
+        above: int | None = None
+        for item, value in enumerate(self.columns.seq):
+            if not self.columns.flags[item] & SEQUENCED:
+                continue
+            if value < seq and (below is None or value > below):
+                below = value
+            if value > seq and (above is None or value < above):
+                above = value
+        return below, above
+
+    @property
+    def last_seq(self) -> int | None:
+        """The sequence of the last record in file order that has one."""
+        for item in range(self.items - 1, -1, -1):
+            if self.columns.flags[item] & SEQUENCED:
+                return self.columns.seq[item]
+        return None
+
+    def turn(self, item: int) -> int:
+        """Give the number of assistant records up to and including an item."""
+        return self.columns.llm[item]
+
+    def counters(self, item: int) -> Counters:
+        """Give the sums over all readable records up to and including an item."""
+        columns = self.columns
+        return Counters(
+            llm_calls=columns.llm[item],
+            tool_calls=columns.results[item],
+            remote_tool_calls=columns.remote[item],
+            in_tokens=columns.in_tokens[item],
+            out_tokens=columns.out_tokens[item],
+            cache_read_tokens=columns.cache_read[item],
+            cache_create_tokens=columns.cache_create[item],
+        )
+
+    def errors(self, item: int) -> int:
+        """Give the number of results that report an error, up to and including an item."""
+        return self.columns.errors[item]
+
+    def calls(self, item: int) -> int:
+        """Give the number of calls requested, up to and including an item."""
+        return self.columns.calls[item]
+
+    def is_error(self, item: int) -> bool:
+        """Say whether a result reports an error or a terminal record says so."""
+        return bool(self.columns.flags[item] & ERROR)
+
+    def is_remote(self, item: int) -> bool:
+        """Say whether a result came from another agent."""
+        return bool(self.columns.flags[item] & REMOTE)
+
+    def is_recovered(self, item: int) -> bool:
+        """Say whether a record was read out of a damaged line."""
+        return bool(self.columns.flags[item] & RECOVERED)
+
+    def open_calls(self, item: int) -> int:
+        """Give the number of calls that stand unanswered after an item."""
+        return self.columns.answered_left[item] if self.columns.flags[item] & OPEN else 0
+
+    def iteration(self, item: int) -> int | None:
+        """Give the iteration of the last assistant record up to an item."""
+        turns = self.columns.llm[item]
+        return self.iterations[turns - 1] if turns else None
+
+    def stop_reason(self, item: int) -> str:
+        """Give the stop reason of the last assistant record up to an item."""
+        turns = self.columns.llm[item]
+        return self.names[self.stop_reasons[turns - 1]] if turns else ""
+
+    def terminal(self, item: int) -> tuple[int, str] | None:
+        """Give the item and reason of the last terminal record up to an item."""
+        found = bisect_right(self.reasons, item, key=lambda pair: pair[0])
+        return self.reasons[found - 1] if found else None
+
+    def seconds(self, item: int) -> float | None:
+        """Give the seconds since the first recorded time; None where an item has no time."""
+        own = self.columns.seconds[item]
+        return None if own != own or self.first_seconds is None else own - self.first_seconds
+
+    def call_name(self, item: int, call: int) -> str:
+        """Give the tool name of a call of an assistant record."""
+        before = self.columns.calls[item - 1] if item else 0
+        return self.names[self.call_names[before + call]]
+
+    def tool_names(self) -> tuple[str, ...]:
+        """Give the names of all tools called, sorted."""
+        return tuple(sorted({self.names[index] for index in set(self.call_names)}))
+
+    def tool_name(self, row: int) -> str:
+        """Give the tool name of a call row, or of the call that a result row answers; else empty."""
+        found = self.row(row)
+        if found.kind == "result":
+            linked = self.link(row)
+            if linked is None:
+                return ""
+            found = self.row(linked)
+        return self.call_name(found.item, found.call) if found.call >= 0 else ""
+
+    def link(self, row: int) -> int | None:
+        """Give the result row of a call row, or the call row of a result row; None where there is none."""
+        found = self.row(row)
+        columns = self.columns
+        if found.kind == "result":
+            ordinal = columns.link[found.item]
+            assistant = columns.last_assistant[found.item]
+            return self.first_row(assistant - 1) + 1 + ordinal if ordinal >= 0 and assistant else None
+        if found.kind != "call":
+            return None
+        for item in range(found.item + 1, self.items):
+            if columns.last_assistant[item] != found.item + 1:
+                break
+            if columns.kind[item] == RESULT and columns.link[item] == found.call:
+                return self.first_row(item)
+        return None
+
+    def next_turn(self, row: int, step: int) -> int | None:
+        """Give the first row of the next (step 1) or previous (step -1) assistant record, or None."""
+        if not self.items:
+            return None
+        llm = self.columns.llm
+        item = self.item_of(row)
+        if step > 0:
+            found = bisect_right(llm, llm[item])
+            return self.first_row(found) if found < self.items else None
+        inside = llm[item] - (1 if self._is_turn_start(row, item) else 0)
+        return self.first_row(bisect_left(llm, inside)) if inside > 0 else None
+
+    def _is_turn_start(self, row: int, item: int) -> bool:
+        return (
+            self.columns.kind[item] == ASSISTANT
+            and row == self.first_row(item)
+            and bool(self.columns.flags[item] & FOLDED)
+        )
+
+    def problem_items(self) -> Sequence[int]:
+        """Give the items with a problem, in order: findings, error results, error ends."""
+        if self._problems is None:
+            found = {mark.item for mark in self.marks if CODES[mark.code].severity != "info"}
+            flags = self.columns.flags
+            found.update(item for item in range(self.items) if flags[item] & ERROR)
+            self._problems = sorted(found)
+        return self._problems
+
+    def next_problem(self, row: int, step: int) -> int | None:
+        """Give the first row of the next (step 1) or previous (step -1) item with a problem, or None."""
+        if not self.items:
+            return None
+        problems = self.problem_items()
+        item = self.item_of(row)
+        index = bisect_right(problems, item) if step > 0 else bisect_left(problems, item) - 1
+        return self.first_row(problems[index]) if 0 <= index < len(problems) else None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything noticed while reading, in the order of the file."""
+        order = sorted(range(len(self.marks)), key=lambda index: (self.marks[index].item, index))
+        return tuple(self._finding(index) for index in order)
+
+    def finding(self, item: int) -> Finding | None:
+        """Give the first finding on an item, or None."""
+        for index, mark in enumerate(self.marks):
+            if mark.item == item:
+                return self._finding(index)
+        return None
+
+    @property
+    def torn(self) -> Finding | None:
+        """The torn tail, while the run ends in one."""
+        if self.last_line_mark is not None:
+            return self._finding(self.last_line_mark)
+        return None
+
+    @property
+    def problem_codes(self) -> tuple[str, ...]:
+        """The codes of the findings that count on the badge, sorted, each once."""
+        return tuple(sorted({finding.code for finding in self.findings if is_problem(finding)}))
+
+    def _finding(self, index: int) -> Finding:
+        mark = self.marks[index]
+        code = "E_TORN_TAIL" if index == self.last_line_mark else mark.code
+        entry = CODES[code]
+        message = f"{entry.meaning}: {mark.reason}" if mark.reason else entry.meaning
+        line = self.columns.line[mark.item] if mark.item < self.items else 0
+        return Finding(
+            code=code,
+            severity=entry.severity,
+            seq=self.seq(mark.item) if mark.item < self.items else None,
+            line=line,
+            start=mark.start,
+            end=mark.end,
+            message=message,
+            remedy=entry.remedy,
+            allowed=self.allowed(mark.item, code),
+        )
+
+    def allowed(self, item: int, code: str) -> Allowed:
+        """Say what a finding on an item still allows: the last legal fork, and a resume."""
+        harmless = CODES[code].severity != "error" and code not in {"E_TORN_TAIL", "E_DUP_KEY"}
+        last = self.items - 1 if harmless else item - 1
+        completed = self.items > 0 and (self.terminal(self.items - 1) or (0, ""))[1] == "completed"
+        resume = harmless and self.strict_error is None and not completed
+        return Allowed(view=True, fork_to=self.legal_fork(last), resume=resume)
+
+    def legal_fork(self, last_item: int) -> int | None:
+        """Give the last sequence up to an item at which a fork is legal (design/contracts.md "Forks")."""
+        for item in range(min(last_item, self.items - 1), -1, -1):
+            if not self.columns.flags[item] & SEQUENCED or self.columns.flags[item] & RECOVERED:
+                continue
+            if self.error_at(item) is None and not self._is_completed(item):
+                return self.columns.seq[item]
+        return None
+
+    def _is_completed(self, item: int) -> bool:
+        last = self.terminal(item)
+        return last is not None and last == (item, "completed")
+
+    @property
+    def strict_error(self) -> FoldError | None:
+        """Why the whole run does not fold strictly; None where it does."""
+        return EmptyJournal() if self.items == 0 else self.error_at(self.items - 1)
+
+    def error_at(self, item: int) -> FoldError | None:
+        """Say why the records up to and including an item do not fold strictly; None where they do.
+
+        A line that cannot be read comes before every other error, but not while it is the last line
+        of the prefix (formats/fisk-ai.md 2.1).
+        """
+        if self.bad_line is not None and item >= self.bad_line[0]:
+            return CorruptJournal(f"line {self.bad_line[1]}: {self.bad_line[2]}", line=self.bad_line[1])
+        if self.fold_error is not None and item >= self.fold_error[0]:
+            return self.fold_error[1]
+        if not self.has_strict_record(item):
+            return EmptyJournal()
+        return None
+
+    def has_strict_record(self, item: int) -> bool:
+        """Say whether a record that the original program would read stands at or before an item."""
+        flags, kinds = self.columns.flags, self.columns.kind
+        return any(kinds[index] != DAMAGE and not flags[index] & RECOVERED for index in range(item + 1))
+
+    def buckets(self, width: int) -> tuple[Bucket, ...]:
+        """Cut the rows into at most `width` stretches of equal length, for the ruler."""
+        rows = self.rows
+        cells = min(width, rows)
+        return tuple(
+            self._bucket(cell * rows // cells, (cell + 1) * rows // cells - 1) for cell in range(cells)
+        )
+
+    def _bucket(self, first_row: int, last_row: int) -> Bucket:
+        first, last = self.item_of(first_row), self.item_of(last_row)
+        columns = self.columns
+
+        def grown(column: Sequence[int]) -> int:
+            return column[last] - (column[first - 1] if first else 0)
+
+        problems = self.problem_items()
+        near = problems[bisect_left(problems, first) : bisect_right(problems, last)][:64]
+        damage = any(columns.kind[item] == DAMAGE or columns.flags[item] & RECOVERED for item in near)
+        error = bool(near)
+        if first == last:
+            kind = self.row(first_row).kind
+        else:
+            counts = {
+                "assistant": grown(columns.llm),
+                "call": grown(columns.calls),
+                "result": grown(columns.results),
+            }
+            kind = max(counts, key=lambda name: counts[name])
+            if not counts[kind]:
+                kind = KINDS[columns.kind[last]]
+        return Bucket(kind, error, damage, first_row, last_row)
+
+    def changed(self) -> None:
+        """Forget what was derived; the builder calls it after each change."""
+        self._problems = None

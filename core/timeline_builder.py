@@ -1,0 +1,444 @@
+"""Fills a Timeline line by line, with the rules of the fold but without its objects.
+
+The strict fold and the best-effort fold differ only where something is wrong: here the sums follow the
+best-effort one, and the first place where the strict one stops is remembered (design/contracts.md
+"Reading and folding").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
+from refold.core.formats import Columns as Line
+from refold.core.formats import Decoder
+from refold.core.recover import recover
+from refold.core.timeline import (
+    ASSISTANT,
+    DAMAGE,
+    ERROR,
+    EVENT,
+    FOLDED,
+    META,
+    OPEN,
+    RECOVERED,
+    REMOTE,
+    RESULT,
+    SEQUENCED,
+    TERMINAL,
+    USER,
+    Mark,
+    Timeline,
+)
+
+_KINDS = {"meta": META, "user": USER, "assistant": ASSISTANT, "tool_result": RESULT, "terminal": TERMINAL}
+_NAN = float("nan")
+_RESULTS = "results"
+
+
+@dataclass(slots=True)
+class _Fold:
+    """What the builder must remember between two lines."""
+
+    first: bool = True
+    """No record that the strict fold would read has been seen."""
+    has_meta: bool = False
+    last_seq: int = -1
+    """Of the strict fold."""
+    seen_seq: int = -1
+    """Of any row, recovered ones included."""
+    assistant: int = -1
+    """The item of the open assistant turn; -1 where none is open."""
+    waiting: dict[str, list[int]] = field(default_factory=dict)
+    """The calls of the open turn that have no result: id to ordinals."""
+    answered: set[str] = field(default_factory=set)
+    """The ids of the open turn that have a result, those of unknown calls included."""
+    left: int = 0
+    """How many calls of the open turn have no result."""
+    last_role: str = "user"
+    """The role of the last message; `_RESULTS` while the results message of the open turn can grow."""
+    iteration: int | None = None
+    completed: bool = False
+    """The last terminal record says completed and nothing followed it yet."""
+    suspect: tuple[int, int, str] | None = None
+    """An unreadable last line: first item after it, line number, reason."""
+
+    def copy(self) -> _Fold:
+        return replace(self, waiting=dict(self.waiting), answered=set(self.answered))
+
+
+class Builder:
+    """Feeds lines into a Timeline; the last, unterminated one can be taken back."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.timeline = Timeline()
+        self.decoder = decoder
+        self._fold = _Fold()
+        self._names: dict[str, int] = {}
+        self._before_tail: tuple[_Fold, tuple[int, ...]] | None = None
+
+    def feed(self, line: bytes, offset: int, number: int, *, length: int | None = None) -> None:
+        """Add one line.
+
+        Args:
+            line: its bytes, newline excluded (a huge line may come as its skeleton).
+            offset: where it starts in the file.
+            number: 1-based, blank lines counted.
+            length: the true length in bytes where `line` is a skeleton.
+        """
+        if not line or (line[0] != 0x7B and not line.strip() and _is_blank(line)):
+            self._confirm_suspect()
+            return
+        self._confirm_suspect()
+        size = len(line) if length is None else length
+        try:
+            columns = self.decoder.columns(line)
+        except BadRecord as error:
+            self._damaged(line, offset, number, size, error, whole=length is None)
+        else:
+            self._record(columns, offset, size, number, recovered=False)
+        self.timeline.changed()
+
+    def feed_tail(self, line: bytes, offset: int, number: int, *, length: int | None = None) -> None:
+        """Add a last line without a newline; call `take_back` before the next feed."""
+        self._before_tail = (self._fold.copy(), self._lengths())
+        items = self.timeline.items
+        self.feed(line, offset, number, length=length)
+        if self.timeline.items > items and self._fold.suspect is None:
+            self._mark("E_NO_FINAL_NL", items, offset, offset + (len(line) if length is None else length), "")
+            self.timeline.changed()
+
+    def take_back(self) -> None:
+        """Undo `feed_tail`, so that the line can be read again in full."""
+        if self._before_tail is None:
+            return
+        self._fold, lengths = self._before_tail
+        self._before_tail = None
+        self._cut(lengths)
+        self.timeline.changed()
+
+    def _lengths(self) -> tuple[int, ...]:
+        t = self.timeline
+        return (
+            t.items,
+            len(t.call_names),
+            len(t.iterations),
+            len(t.reasons),
+            len(t.marks),
+            -1 if t.fold_error is None else 0,
+            -1 if t.bad_line is None else 0,
+            -1 if t.first_seconds is None else 0,
+            -1 if t.last_line_mark is None else t.last_line_mark,
+        )
+
+    def _cut(self, lengths: tuple[int, ...]) -> None:
+        t = self.timeline
+        items, calls, turns, reasons, marks, fold_error, bad_line, seconds, last_line_mark = lengths
+        for column in t.columns.arrays():
+            del column[items:]
+        del t.call_names[calls:]
+        del t.iterations[turns:]
+        del t.stop_reasons[turns:]
+        del t.reasons[reasons:]
+        for item in [item for item in t.loose_ids if item >= items]:
+            del t.loose_ids[item]
+        del t.marks[marks:]
+        if fold_error < 0:
+            t.fold_error = None
+        if bad_line < 0:
+            t.bad_line = None
+        if seconds < 0:
+            t.first_seconds = None
+        t.last_line_mark = None if last_line_mark < 0 else last_line_mark
+
+    def _confirm_suspect(self) -> None:
+        """Another line follows an unreadable one: it was no torn tail."""
+        suspect = self._fold.suspect
+        if suspect is not None:
+            if self.timeline.bad_line is None:
+                self.timeline.bad_line = suspect
+            self.timeline.last_line_mark = None
+            self._fold.suspect = None
+            self.timeline.changed()
+
+    def _damaged(
+        self, line: bytes, offset: int, number: int, size: int, error: BadRecord, *, whole: bool
+    ) -> None:
+        found = recover(line, self.decoder.columns, error) if whole else None
+        first = self.timeline.items
+        if found is None or not found.pieces:
+            code = error.code if found is None else found.code
+            self._append(DAMAGE, offset, size, number, 0, 0, _NAN)
+        else:
+            code = found.code
+            for piece in found.pieces:
+                if piece.columns is None:
+                    self._append(DAMAGE, offset + piece.start, piece.end - piece.start, number, 0, 0, _NAN)
+                else:
+                    self._record(
+                        piece.columns, offset + piece.start, piece.end - piece.start, number, recovered=True
+                    )
+        self._mark(code, first, offset, offset + size, error.reason)
+        if found is None or not found.pieces:
+            self.timeline.last_line_mark = len(self.timeline.marks) - 1
+        self._fold.suspect = (self.timeline.items, number, error.reason)
+
+    def _mark(self, code: str, item: int, start: int, end: int, reason: str) -> None:
+        self.timeline.marks.append(Mark(item, code, start, end, reason))
+
+    def _refuse(self, error: FoldError) -> None:
+        if self.timeline.fold_error is None:
+            self.timeline.fold_error = (self.timeline.items, error)
+
+    def _record(self, line: Line, offset: int, size: int, number: int, *, recovered: bool) -> None:
+        fold = self._fold
+        kind = _KINDS.get(line.kind, -1)
+        if recovered or not self._is_plain(line, kind):
+            kind, problems = self._check(line, kind, recovered=recovered)
+            for code, reason in problems:
+                self._mark(code, self.timeline.items, offset, offset + size, reason)
+        flags = SEQUENCED
+        if recovered:
+            flags |= RECOVERED
+        if line.remote:
+            flags |= REMOTE
+        if line.is_error or line.reason == "error":
+            flags |= ERROR
+        seconds = _NAN
+        if line.time:
+            seconds = _posix(line.time)
+            if self.timeline.first_seconds is None and seconds == seconds:
+                self.timeline.first_seconds = seconds
+        if kind < 0:
+            self._append(EVENT, offset, size, number, line.seq, flags, seconds)
+        else:
+            self._append(kind, offset, size, number, line.seq, flags | FOLDED, seconds, line)
+        if not recovered:
+            fold.first = False
+            fold.last_seq = line.seq
+        fold.seen_seq = line.seq
+
+    def _is_plain(self, line: Line, kind: int) -> bool:
+        """Say at little cost that nothing can be wrong with a record."""
+        fold = self._fold
+        if (
+            fold.first
+            or not fold.has_meta
+            or fold.completed
+            or line.seq != fold.seen_seq + 1
+            or line.seq <= fold.last_seq
+        ):
+            return False
+        if kind == RESULT:
+            return line.tool_use_id in fold.waiting
+        if kind == ASSISTANT:
+            return not fold.left and (fold.iteration is None or line.iteration > fold.iteration)
+        return kind == TERMINAL or (kind == USER and not fold.left)
+
+    def _check(self, line: Line, kind: int, *, recovered: bool) -> tuple[int, list[tuple[str, str]]]:
+        """Apply the strict rules to one record; give its kind (-1: not folded) and what is wrong."""
+        fold, problems = self._fold, list[tuple[str, str]]()
+        shape, _, detail = line.kind.partition(":")
+        seq = line.seq
+        if fold.first and not recovered:
+            problems += self._first(shape, seq)
+        else:
+            problems += self._order(seq, recovered=recovered)
+        if shape == "incomplete":
+            self._refuse_unless(recovered, f"{detail} record with no payload at seq {seq}")
+            return -1, [*problems, ("E_NO_PAYLOAD", f"{detail} at seq {seq}")]
+        if shape == "unknown":
+            self._refuse_unless(recovered, f'unknown record protocol "{detail}" at seq {seq}')
+            return -1, [*problems, ("E_UNKNOWN_KIND", f"protocol {detail!r} at seq {seq}")]
+        if kind == META and (fold.has_meta or not fold.first):
+            self._refuse_unless(recovered, f"duplicate meta at seq {seq}")
+            return (-1 if fold.has_meta else kind), [*problems, ("E_DUP_META", f"at seq {seq}")]
+        if kind == RESULT and fold.assistant < 0:
+            self._refuse_unless(recovered, f"tool_result before any assistant at seq {seq}")
+            return -1, [*problems, ("E_TOOL_ORPHAN", f"no assistant turn is open at seq {seq}")]
+        if fold.completed and kind != TERMINAL:
+            problems.append(("E_AFTER_TERMINAL", f"seq {seq} follows the end"))
+        return kind, problems + self._pairing(line, kind)
+
+    def _first(self, shape: str, seq: int) -> list[tuple[str, str]]:
+        problems: list[tuple[str, str]] = []
+        if shape != "meta":
+            self._refuse(NoMeta())
+            if not self._fold.has_meta:
+                problems.append(("E_NO_META", f"the first record is {shape}"))
+        elif not self.decoder.readable:
+            self._refuse(UnsupportedVersion(self.decoder.version, self.decoder.supported))
+            problems.append(("E_NEWER_VERSION", f"version {self.decoder.version}"))
+        if seq != 1 and not self._fold.has_meta:
+            problems.append(("E_SEQ_GAP", f"the first record has seq {seq}"))
+        return problems
+
+    def _refuse_unless(self, recovered: bool, detail: str) -> None:  # noqa: FBT001
+        if not recovered:
+            self._refuse(CorruptJournal(detail))
+
+    def _order(self, seq: int, *, recovered: bool) -> list[tuple[str, str]]:
+        fold = self._fold
+        if not recovered and not fold.first and seq <= fold.last_seq:
+            self._refuse(CorruptJournal(f"seq {seq} not increasing after {fold.last_seq}"))
+        if seq == fold.seen_seq:
+            return [("E_SEQ_DUP", f"seq {seq} stands twice")]
+        if seq < fold.seen_seq:
+            return [("E_SEQ_BACK", f"seq {seq} after {fold.seen_seq}")]
+        if fold.seen_seq >= 0 and seq > fold.seen_seq + 1:
+            missing = seq - fold.seen_seq - 1
+            return [("E_SEQ_GAP", f"{missing} missing between seq {fold.seen_seq} and {seq}")]
+        return []
+
+    def _pairing(self, line: Line, kind: int) -> list[tuple[str, str]]:
+        fold = self._fold
+        if kind == RESULT:
+            if line.tool_use_id in fold.waiting:
+                return []
+            if line.tool_use_id in fold.answered:
+                return [("E_TOOL_DUP", f"call {line.tool_use_id!r} was answered before")]
+            return [("E_TOOL_ORPHAN", f"no call {line.tool_use_id!r} in the open turn")]
+        if kind in {ASSISTANT, USER} and fold.assistant >= 0:
+            span = self.timeline.span(fold.assistant)
+            for call in fold.waiting:
+                self._mark(
+                    "E_CALL_UNANSWERED",
+                    fold.assistant,
+                    span.start,
+                    span.end,
+                    f"{call!r}, and the run went on",
+                )
+        if kind == ASSISTANT and fold.iteration is not None and line.iteration <= fold.iteration:
+            return [("E_ITERATION", f"iteration {line.iteration} after {fold.iteration}")]
+        return []
+
+    def _name(self, name: str) -> int:
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = len(self.timeline.names)
+            self.timeline.names.append(name)
+        return known
+
+    def _append(
+        self,
+        kind: int,
+        offset: int,
+        size: int,
+        number: int,
+        seq: int,
+        flags: int,
+        seconds: float,
+        line: Line | None = None,
+    ) -> None:
+        """Add one entry to every column."""
+        t, fold = self.timeline, self._fold
+        c = t.columns
+        item = len(c.kind)
+        if item:
+            llm, results, remote, calls, errors = (
+                c.llm[-1],
+                c.results[-1],
+                c.remote[-1],
+                c.calls[-1],
+                c.errors[-1],
+            )
+            in_tokens, out_tokens = c.in_tokens[-1], c.out_tokens[-1]
+            cache_read, cache_create = c.cache_read[-1], c.cache_create[-1]
+            last_assistant, messages = c.last_assistant[-1], c.messages[-1]
+        else:
+            llm = results = remote = calls = errors = last_assistant = 0
+            in_tokens = out_tokens = cache_read = cache_create = 0
+            messages = 1
+        link = -1
+        if line is None:
+            pass
+        elif kind == ASSISTANT:
+            llm += 1
+            calls += len(line.calls)
+            in_tokens += line.in_tokens
+            out_tokens += line.out_tokens
+            cache_read += line.cache_read_tokens
+            cache_create += line.cache_create_tokens
+            last_assistant, messages = item + 1, messages + 1
+            t.iterations.append(line.iteration)
+            t.stop_reasons.append(self._name(line.stop_reason))
+            self._open_turn(item, line)
+        elif kind == RESULT:
+            results += 1
+            remote += line.remote
+            errors += line.is_error
+            if fold.last_role != _RESULTS:
+                messages += 1
+            link = self._answer(line.tool_use_id)
+            if link < 0:
+                t.loose_ids[item] = line.tool_use_id
+        elif kind == USER:
+            if fold.last_role in {"user", _RESULTS}:
+                fold.last_role = "user"
+            else:
+                messages += 1
+                fold.last_role = line.role
+            fold.assistant, fold.left, fold.completed = -1, 0, False
+            fold.waiting, fold.answered = {}, set()
+        elif kind == META:
+            fold.has_meta = True
+        elif kind == TERMINAL:
+            t.reasons.append((item, line.reason))
+            fold.completed = line.reason == "completed"
+        if fold.assistant >= 0:
+            flags |= OPEN
+        c.offset.append(offset)
+        c.length.append(size)
+        c.line.append(number)
+        c.seq.append(seq)
+        c.kind.append(kind)
+        c.flags.append(flags)
+        c.llm.append(llm)
+        c.results.append(results)
+        c.remote.append(remote)
+        c.calls.append(calls)
+        c.errors.append(errors)
+        c.in_tokens.append(in_tokens)
+        c.out_tokens.append(out_tokens)
+        c.cache_read.append(cache_read)
+        c.cache_create.append(cache_create)
+        c.last_assistant.append(last_assistant)
+        c.answered_left.append(fold.left)
+        c.messages.append(messages)
+        c.link.append(link)
+        c.seconds.append(seconds)
+
+    def _open_turn(self, item: int, line: Line) -> None:
+        fold = self._fold
+        fold.assistant, fold.left, fold.completed = item, len(line.calls), False
+        fold.last_role, fold.iteration = line.role, line.iteration
+        fold.waiting, fold.answered = {}, set()
+        for ordinal, call in enumerate(line.calls):
+            self.timeline.call_names.append(self._name(call.name))
+            fold.waiting.setdefault(call.id, []).append(ordinal)
+
+    def _answer(self, call_id: str) -> int:
+        """Take one result; give the ordinal of the call it answers, -1 where it answers none."""
+        fold = self._fold
+        fold.last_role, fold.completed = _RESULTS, False
+        fold.answered.add(call_id)
+        ordinals = fold.waiting.pop(call_id, None)
+        if ordinals is None:
+            return -1
+        fold.left -= len(ordinals)
+        return ordinals[0]
+
+
+def _is_blank(line: bytes) -> bool:
+    """Judge blankness by Unicode white space, as the original reader does (formats/fisk-ai.md 1.7)."""
+    return not line.decode("utf-8", "replace").strip()
+
+
+def _posix(text: str) -> float:
+    """Give a recorded RFC 3339 time as a POSIX time stamp; NaN where it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.timestamp() if moment.tzinfo is not None else _NAN
+    except (ValueError, OverflowError, OSError):
+        return _NAN
