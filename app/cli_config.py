@@ -1,0 +1,61 @@
+"""`refold config`: the settings in effect."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from refold.app.cli_print import Printer
+from refold.app.lines import Cell
+from refold.app.safe import Safe, line
+from refold.app.settings import Settings
+from refold.core.records import Json
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Print the settings as text, or as one object."""
+    values = settings_json(settings)
+    if arguments.json:
+        printer.json(values)
+        return 0
+    for key, value in values.items():
+        if not isinstance(value, list | dict):
+            printer.line((Cell(Safe(f"{key} = "), "key"), Cell(line(_toml(value)))))
+    for root in settings.roots:
+        state = "" if root.path.is_dir() else "  # not there"
+        printer.text(Safe(""))
+        printer.line((Cell(Safe("[[roots]]"), "key"), Cell(Safe(f"  # {root.origin}"), "dim")))
+        printer.line(
+            (Cell(Safe("path = "), "key"), Cell(line(_toml(str(root.path)))), Cell(Safe(state), "dim"))
+        )
+        printer.line((Cell(Safe("format = "), "key"), Cell(line(_toml(root.hint)))))
+    if settings.keymap:
+        printer.text(Safe(""))
+        printer.text(Safe("[keys]"), "key")
+        for action, keys in settings.keymap.items():
+            printer.line((Cell(line(f"{_toml(action)} = "), "key"), Cell(line(_toml(keys)))))
+    return 0
+
+
+def settings_json(settings: Settings) -> dict[str, Json]:
+    """The settings as one object, keys as the README documents them."""
+    return {
+        "config_file": str(settings.config_file),
+        "config_found": settings.config_file.exists(),
+        "state_dir": str(settings.state_dir),
+        "cache_dir": str(settings.cache_dir) if settings.cache_dir is not None else None,
+        "log_file": str(settings.log_file) if settings.log_file is not None else None,
+        "theme": settings.theme,
+        "no_color": settings.no_color,
+        "ascii": settings.ascii,
+        "utc": settings.utc,
+        "columns": list(settings.columns),
+        "keys": dict(settings.keymap),
+        "roots": [
+            {"path": str(root.path), "format": root.hint, "origin": root.origin} for root in settings.roots
+        ],
+    }
+
+
+def _toml(value: Json) -> str:
+    return '""  # none' if value is None else json.dumps(value, ensure_ascii=False)

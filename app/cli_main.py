@@ -1,0 +1,96 @@
+"""Reads the arguments, runs one command, and turns every end into an exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from refold.app.cli_exit import FAULT, FINE, exit_code
+
+if TYPE_CHECKING:
+    from refold.app.cli_parser import Arguments
+    from refold.app.cli_print import Printer
+    from refold.app.settings import Settings
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and give its exit code.
+
+    Raises:
+        OSError: the output could not be written.
+    """
+    _open_closed_streams()
+    from refold.app.cli_parser import parse
+    from refold.app.cli_print import OutputFailed, Printer
+    from refold.app.settings import load
+    from refold.core.errors import RefoldError
+
+    try:
+        parsed = parse(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FINE
+    printer = Printer()
+    settings: Settings | None = None
+    try:
+        settings = load(parsed.options)
+        printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
+        code = _command(parsed, settings, printer)
+        printer.flush()
+    except OutputFailed as error:
+        raise error.cause from error
+    except RefoldError as error:
+        printer.error(error)
+        return exit_code(error)
+    except Exception as error:
+        return _fault(error, settings, printer)
+    return code
+
+
+def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
+    """Run one command; only its own modules are imported."""
+    match parsed.command:
+        case "ls":
+            from refold.app.cli_ls import run
+        case "show":
+            from refold.app.cli_show import run
+        case "state":
+            from refold.app.cli_state import run
+        case "verify":
+            from refold.app.cli_verify import run
+        case "config":
+            from refold.app.cli_config import run
+        case "completion":
+            from refold.app.completion import run
+        case "demo":
+            from refold.app.demo import run
+        case _:
+            from refold.app.cli_screen import run
+    return run(parsed.own, settings, printer)
+
+
+def _fault(error: Exception, settings: Settings | None, printer: Printer) -> int:
+    from refold.app.log import record_fault
+
+    log = record_fault(settings.log_file if settings is not None else None, error)
+    where = f"; {log} says where" if log is not None else ""
+    printer.error(f"a fault in refold ({type(error).__name__}){where}")
+    return FAULT
+
+
+def _open_closed_streams() -> None:
+    """Give the process its standard streams: none may be missing, and none may fail on a character."""
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        for number in (0, 1, 2):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)
+        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,286 @@
+"""The words of the command line: commands, options, help. Nothing here opens a file."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from refold.app.settings import Options
+from refold.core.version import __version__
+
+USAGE_ERROR = 2
+
+DESCRIPTION = """\
+Browse, replay and examine the runs that agents leave on disk. Looking never changes a run.
+
+Without a command the full screen opens: on the list of runs, or on RUN, or on RUN at record SEQ.
+RUN is an id, a unique prefix of an id, or the path of a journal. Without a terminal the list,
+or the run, is printed."""
+
+EPILOG = """\
+examples:
+  refold                            the runs of this machine
+  refold 2Jf                        the run whose id starts with 2Jf
+  refold billing-sweep@14           that run, at its record 14
+  refold ls status:crashed          the crashed runs, as text
+  refold ls --json | jq -r .id      every id
+  refold state RUN --at 14 --json   what the run folds to at its record 14
+  refold verify RUN                 what is wrong with a run, like a linter
+  refold demo                       look around in runs made for it
+
+exit codes (over several runs the largest counts):
+  0    fine
+  1    findings, or refused: the run does not fold
+  2    the command line or the configuration is wrong
+  3    not found, or cannot be read
+  70   a fault in refold; its log says where
+  74   the output could not be written
+  130  interrupted"""
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+_TAKE_A_VALUE = ("--root", "--theme")
+
+RUN_HELP = "id, unique prefix of an id, or path"
+
+
+class Command(NamedTuple):
+    """One word after `refold`."""
+
+    usage: str
+    summary: str
+    build: Callable[[Parser], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, free of control characters."""
+
+    def __init__(self, prog: str, usage: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog or None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument(
+            "--root",
+            metavar="DIR",
+            action="append",
+            type=Path,
+            help="look for runs in DIR too; may be repeated",
+        )
+        self.add_argument(
+            "--only", action="store_true", help="leave out the default and configured directories"
+        )
+        self.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+        self.add_argument("--theme", metavar="NAME", help="colours of the full screen")
+
+    def actions(self) -> Sequence[argparse.Action]:
+        """Every option and argument, in the order of the help."""
+        return tuple(self._actions)
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help; unlike the method it replaces, a failed write is not passed over."""
+        print(self.format_help(), end="", file=sys.stdout if file is None else file)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is; exit with 2."""
+        from refold.app.safe import line
+
+        print(f"{self.prog}: {line(message)}\nTry '{self.prog} --help'.", file=sys.stderr)
+        raise SystemExit(USAGE_ERROR)
+
+
+class Arguments(NamedTuple):
+    """A command line, read."""
+
+    command: str
+    """The name of the command; empty where none was given."""
+    options: Options
+    own: argparse.Namespace
+    """What the command itself takes."""
+
+
+def _open(parser: Parser) -> None:
+    parser.description = "Open a run in the full screen; for a RUN that is also the name of a command."
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+
+
+def _ls(parser: Parser) -> None:
+    parser.description = (
+        "List the runs, newest first.\n\n"
+        "Words match id and prompt; status: agent: model: tool: text: error: after: before: fork: narrow;\n"
+        "a leading - negates; quotes keep phrases. The full screen filters with the same words."
+    )
+    parser.epilog = """\
+examples:
+  refold ls status:crashed -agent:refold
+  refold ls --json after:2026-01-01 'text:no space left'"""
+    parser.add_argument("filter", metavar="FILTER", nargs="*", help="which runs; all of them when left out")
+    _json(parser, "one object a run and line")
+
+
+def _show(parser: Parser) -> None:
+    parser.description = (
+        "Print the records of a run, one a line, or one record in full.\n\n"
+        "SEQ is the number that a record carries in its file; '#LINE' names a line of the file instead."
+    )
+    parser.epilog = (
+        "examples:\n  refold show billing-sweep\n  refold show billing-sweep@14\n"
+        "  refold show 'billing-sweep@#15' --json"
+    )
+    parser.add_argument("runs", metavar="RUN[@SEQ]", nargs="+", help=RUN_HELP)
+    _json(parser, "one object a record and line")
+
+
+def _state(parser: Parser) -> None:
+    parser.description = "Print what a run folds to: counters, pending calls, stop reason, conversation."
+    parser.epilog = "examples:\n  refold state billing-sweep --at 14\n  refold state --json runs/*.json"
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    parser.add_argument(
+        "--at", metavar="SEQ", help="fold up to this record, inclusive; '#LINE' for a line of the file"
+    )
+    parser.add_argument(
+        "--salvage", action="store_true", help="skip what cannot be read; no resume starts from it"
+    )
+    _json(parser, "one object a run and line")
+
+
+def _verify(parser: Parser) -> None:
+    parser.description = (
+        "Decode every record strictly and print what is wrong, one finding a line:\n"
+        "file:line:byte: severity code: sentence. Exit code 1 where there is an error or a warning."
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    _json(parser, "one object a finding and line")
+
+
+def _demo(parser: Parser) -> None:
+    parser.description = (
+        "Make a scratch directory with runs in every state, one of them growing, and open the screen on it.\n"
+        "The directory is removed at the end, unless --dir names it."
+    )
+    parser.add_argument("--dir", metavar="DIR", type=Path, help="make the runs here and keep them")
+    parser.add_argument(
+        "--no-screen", action="store_true", help="make the runs, print the directory, keep it, and end"
+    )
+
+
+def _config(parser: Parser) -> None:
+    parser.description = (
+        "Print the settings in effect: directories, theme, keys, and where the files of refold lie."
+    )
+    _json(parser, "one object")
+
+
+def _completion(parser: Parser) -> None:
+    parser.description = "Print the completion script of a shell."
+    parser.epilog = (
+        'examples:\n  eval "$(refold completion bash)"       in ~/.bashrc\n'
+        '  eval "$(refold completion zsh)"        in ~/.zshrc, after compinit\n'
+        "  refold completion fish | source        in ~/.config/fish/config.fish"
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish", "ids"), metavar="bash|zsh|fish")
+
+
+COMMANDS: dict[str, Command] = {
+    "open": Command("RUN[@SEQ]", "open a run in the full screen", _open),
+    "ls": Command("[FILTER ...]", "list the runs", _ls),
+    "show": Command("RUN[@SEQ] ...", "print a run, or one of its records", _show),
+    "state": Command("RUN ...", "print what a run folds to", _state),
+    "verify": Command("RUN ...", "check every record of a run", _verify),
+    "demo": Command("", "make runs in every state and look at them", _demo),
+    "config": Command("", "print the settings in effect", _config),
+    "completion": Command("bash|zsh|fish", "print the completion script of a shell", _completion),
+}
+"""Every command, in the order in which help shows them."""
+
+
+def _json(parser: Parser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=f"print JSON: {what}")
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of one command; of the line before any command for the empty name."""
+    if name:
+        command = COMMANDS[name]
+        parser = Parser(f"refold {name}", f"refold {name} [options] {command.usage}".rstrip(), "")
+        command.build(parser)
+        return parser
+    width = max(len(f"{name} {command.usage}") for name, command in COMMANDS.items()) + 2
+    listing = "".join(
+        f"\n  {f'{name} {command.usage}':{width}}{command.summary}" for name, command in COMMANDS.items()
+    )
+    parser = Parser(
+        "refold",
+        "refold [options] [RUN[@SEQ]]\n       refold COMMAND [options] ...",
+        DESCRIPTION,
+        f"commands ('refold COMMAND --help' says more):{listing}\n\n{EPILOG}",
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"refold {__version__}")
+    return parser
+
+
+def parse(arguments: Sequence[str]) -> Arguments:
+    """Read the arguments; `refold RUN` becomes `refold open RUN`.
+
+    Raises:
+        SystemExit: with 2 where they are wrong, with 0 after help or version.
+    """
+    before, command, after = _split(arguments)
+    outer = parser_of("").parse_args(before)
+    if not command:
+        return Arguments("", _options(outer), argparse.Namespace())
+    own = parser_of(command).parse_intermixed_args(_masked(after, command))
+    for name, value in vars(own).items():
+        setattr(own, name, _unmasked(value))
+    return Arguments(command, _options(outer, own), own)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """What stands before the command, the command, and what follows it."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
+        at += 2 if arguments[at] in _TAKE_A_VALUE else 1
+    before, rest = list(arguments[:at]), list(arguments[at:])
+    if not rest:
+        return before, "", []
+    if rest[0] in COMMANDS:
+        return before, rest[0], rest[1:]
+    return before, "open", rest
+
+
+def _masked(arguments: Sequence[str], command: str) -> list[str]:
+    """Hide from argparse that a word starts with a dash: a negated filter, and anything after `--`."""
+    masked: list[str] = []
+    for at, argument in enumerate(arguments):
+        if argument == "--":
+            return masked + ["\0" + word for word in arguments[at + 1 :]]
+        value = at > 0 and arguments[at - 1] in _TAKE_A_VALUE
+        negated = command == "ls" and not value and re.match("-[^-]", argument) and argument != "-h"
+        masked.append("\0" + argument if negated else argument)
+    return masked
+
+
+def _unmasked(value: object) -> object:
+    if isinstance(value, list):
+        return [_unmasked(item) for item in value]
+    return value.removeprefix("\0") if isinstance(value, str) else value
+
+
+def _options(*levels: argparse.Namespace) -> Options:
+    roots = tuple(root for level in levels for root in level.root or ())
+    themes = [level.theme for level in levels if level.theme]
+    return Options(
+        roots=roots,
+        only=any(level.only for level in levels),
+        no_cache=any(level.no_cache for level in levels),
+        theme=themes[-1] if themes else None,
+    )

@@ -1,0 +1,124 @@
+"""What the command line prints: lines of safe text with modest colour, or JSON in plain ASCII."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+from refold.app.lines import Cell, Line, Role, cells
+from refold.app.safe import Safe, fit, line, width
+from refold.core.errors import RefoldError
+
+_COLOURS: Final[Mapping[Role, str]] = {
+    "dim": "2",
+    "strong": "1",
+    "accent": "36",
+    "user": "34",
+    "assistant": "36",
+    "call": "33",
+    "problem": "31",
+    "warn": "33",
+    "good": "32",
+    "fork": "35",
+    "key": "1",
+    "json-key": "34",
+    "json-string": "32",
+}
+"""ANSI colours by role; a role that is not here stays plain. No meaning hangs on colour alone."""
+
+ASCII: Final = str.maketrans(
+    dict(zip("●◆✓✗⚠■◇▮▾▸▶ψ‹›·├└│─╌╳–—→↳“”↑↓▲▼", "*+vx!#o|v>>Y<>-|`|--x-->>''^v^v", strict=True))
+    | {"⋯": "...", "…": "...", "⏎": "\\n"}
+)
+"""What stands for our own glyphs where the locale is not UTF-8."""
+
+
+class OutputFailed(RefoldError):
+    """Standard output does not take what was written."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(f"the output could not be written: {cause.strerror}")
+        self.cause = cause
+
+
+class Printer:
+    """Writes to standard output and standard error: what leaves has passed `app.safe`, or is ASCII."""
+
+    def __init__(self, *, no_color: bool = False, ascii_only: bool = False) -> None:
+        self._out = sys.stdout
+        self._error = sys.stderr
+        self._ascii = ascii_only
+        self._colour = not no_color and _is_terminal(self._out)
+        self.columns = _columns(self._out)
+        """The width of the terminal; None where the output is no terminal and nothing is cut."""
+
+    def json(self, value: object) -> None:
+        """Print one object on one line: ASCII, so that neither a control character nor half a pair leaves."""
+        self.raw(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+
+    def line(self, row: Line, *, cut: bool = False) -> None:
+        """Print one row; cut it to the terminal's width if asked to, and there is one."""
+        if cut and self.columns is not None and cells(row) > self.columns:
+            row = _cropped(row, self.columns)
+        self.raw("".join(map(self._painted, row)).rstrip() + "\n")
+
+    def text(self, text: Safe, role: Role = "text") -> None:
+        """Print one row of one role."""
+        self.line((Cell(text, role),))
+
+    def raw(self, text: str) -> None:
+        """Print text that the program itself made."""
+        try:
+            self._out.write(text)
+        except OSError as error:
+            raise OutputFailed(error) from error
+
+    def error(self, problem: RefoldError | str, subject: str = "") -> None:
+        """Say on standard error what is wrong, where, and what can be done."""
+        message = line(f"{subject}: {problem}" if subject else str(problem))
+        remedy = line(problem.remedy) if isinstance(problem, RefoldError) and problem.remedy else ""
+        text = f"refold: {message}" + (f" ({remedy})" if remedy else "")
+        self._out.flush()
+        print(text.translate(ASCII) if self._ascii else text, file=self._error)
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        try:
+            self._out.flush()
+        except OSError as error:
+            raise OutputFailed(error) from error
+
+    def _painted(self, cell: Cell) -> str:
+        text = cell.text.translate(ASCII) if self._ascii else cell.text
+        code = _COLOURS.get(cell.role) if self._colour else None
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text.strip() else text
+
+
+def _cropped(row: Line, limit: int) -> Line:
+    kept: list[Cell] = []
+    left = limit
+    for cell in row:
+        taken = width(cell.text)
+        if taken >= left:
+            kept.append(Cell(fit(cell.text, left), cell.role))
+            break
+        kept.append(cell)
+        left -= taken
+    return tuple(kept)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _columns(stream: TextIO) -> int | None:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None

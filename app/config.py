@@ -1,0 +1,140 @@
+"""The configuration file: its schema, and errors that name file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from refold.app.keys import ROWS
+from refold.core.errors import RefoldError
+
+MAX_BYTES = 1_000_000
+
+
+class ConfigError(RefoldError):
+    """The configuration file cannot be used; the text names file, line and key."""
+
+
+class RootConfig(BaseModel):
+    """A further directory of runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    path: str
+    format: Literal["refold", "fisk-ai"] = "refold"
+    """What a file is taken for whose content does not say."""
+
+
+class Config(BaseModel):
+    """Everything that may stand in the file; each key may be left out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    theme: str = ""
+    utc: bool = False
+    columns: list[str] = []
+    roots: list[RootConfig] = []
+    keys: dict[str, str] = {}
+
+    @field_validator("roots", mode="before")
+    @classmethod
+    def _bare_paths(cls, value: object) -> object:
+        if isinstance(value, list):
+            return [{"path": root} if isinstance(root, str) else root for root in value]
+        return value
+
+
+    @field_validator("keys")
+    @classmethod
+    def _known_actions(cls, value: dict[str, str]) -> dict[str, str]:
+        for action in value:
+            if action not in ROWS:
+                near = difflib.get_close_matches(action, ROWS, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(f"no action is called {action!r}{hint}")
+        return value
+
+
+def read(path: Path) -> Config:
+    """Read and check the file.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or says something unknown.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
+    try:
+        text = data.decode()
+        values = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        found = re.fullmatch(r"(?s)(.*) \(at line (\d+), column \d+\)", str(error))
+        where, what = (f"{path}:{found[2]}", found[1]) if found else (str(path), str(error))
+        raise ConfigError(f"{where}: {what}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply") from error
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = first["loc"]
+        raise ConfigError(
+            f"{path}:{_line_of(text, key)}: {_dotted(key)}: {_sentence(first['type'], first['msg'])}",
+            remedy="`refold config` prints the settings in effect",
+        ) from error
+
+
+def _dotted(key: Sequence[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).lstrip(".")
+
+
+def _sentence(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "no such setting"
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
+def _line_of(text: str, key: Sequence[int | str]) -> int:
+    """The line where the statement begins that sets this key, or the table that lacks it.
+
+    Prefixes of the file are parsed until one holds the key; so strings and tables of every shape are
+    understood as the parser understands them.
+    """
+    whole = tomllib.loads(text)
+    known = next(key[:count] for count in range(len(key), -1, -1) if _holds(whole, key[:count]))
+    lines = text.split("\n")
+    begin = 0
+    for count in range(1, len(lines) + 1):
+        try:
+            values = tomllib.loads("\n".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if _holds(values, known):
+            while begin < count - 1 and re.match(r"\s*(#|$)", lines[begin]):
+                begin += 1
+            return begin + 1
+        begin = count
+    return 1
+
+
+def _holds(value: object, key: Sequence[int | str]) -> bool:
+    for part in key:
+        try:
+            value = value[part]  # type: ignore[index]
+        except (TypeError, LookupError):
+            return False
+    return True

@@ -1,0 +1,145 @@
+"""Where things lie and how the program should look: the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from refold.app.config import Config
+    from refold.core.store.roots import Root
+
+DEFAULT_THEME = "refold-dark"
+_NO_KEYS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says for every command."""
+
+    roots: tuple[Path, ...] = ()
+    only: bool = False
+    """Leave out the default and configured directories."""
+    no_cache: bool = False
+    theme: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the program takes from outside, read once and never changed."""
+
+    roots: tuple[Root, ...]
+    """The directories that hold runs, in the order they are looked at."""
+    state_dir: Path
+    cache_dir: Path | None
+    """None where nothing may be cached."""
+    config_file: Path
+    theme: str = DEFAULT_THEME
+    keymap: Mapping[str, str] = field(default_factory=lambda: _NO_KEYS)
+    """Action id to keys, as the configuration remaps them."""
+    columns: tuple[str, ...] = ()
+    """The columns of the list in order; empty for the usual ones."""
+    no_color: bool = False
+    ascii: bool = False
+    """True where the terminal's locale is not UTF-8."""
+    dumb: bool = False
+    """True where the terminal cannot place a cursor."""
+    utc: bool = False
+    """Show times in UTC instead of local time."""
+    log_file: Path | None = None
+
+
+def load(options: Options = Options(), environ: Mapping[str, str] | None = None) -> Settings:
+    """Join environment, configuration file and command line; the later one wins.
+
+    Raises:
+        ConfigError: the configuration file cannot be read or says something unknown.
+    """
+    from refold.core.store.roots import Root
+
+    env = os.environ if environ is None else environ
+    state_home = _xdg(env, "XDG_STATE_HOME", ".local/state")
+    state_dir = _own(env, "state", "XDG_STATE_HOME", ".local/state")
+    config_file = _own(env, "config", "XDG_CONFIG_HOME", ".config") / "config.toml"
+    config = _read_config(config_file)
+    roots: list[Root] = []
+    if not options.only:
+        roots.append(Root(state_home / "refold" / "runs", "refold", "default"))
+        roots.append(Root(state_home / "fisk-ai" / "runs", "fisk-ai", "default"))
+        if config is not None:
+            home = _home(env)
+            roots.extend(
+                Root(_expanded(root.path, home, config_file.parent), root.format, "config")
+                for root in config.roots
+            )
+    roots.extend(Root(path.absolute(), "refold", "--root") for path in options.roots)
+    return Settings(
+        roots=tuple(roots),
+        state_dir=state_dir,
+        cache_dir=None if options.no_cache else _own(env, "cache", "XDG_CACHE_HOME", ".cache"),
+        config_file=config_file,
+        theme=options.theme or (config.theme if config is not None and config.theme else DEFAULT_THEME),
+        keymap=MappingProxyType(dict(config.keys)) if config is not None else _NO_KEYS,
+        columns=tuple(config.columns) if config is not None else (),
+        no_color=bool(env.get("NO_COLOR")),
+        ascii=not _is_utf8(env),
+        dumb=env.get("TERM", "") in ("dumb", "unknown"),
+        utc=bool(config is not None and config.utc),
+        log_file=state_dir / "refold.log",
+    )
+
+
+def _read_config(path: Path) -> Config | None:
+    """The configuration, or None where there is no file; pydantic is imported only for a file that exists."""
+    if not path.exists():
+        return None
+    from refold.app.config import read
+
+    return read(path)
+
+
+def _expanded(path: str, home: Path, base: Path) -> Path:
+    if path == "~" or path.startswith("~/"):
+        return home / path[2:]
+    return base / path
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    """The home directory; `/` for a user who has none, as container run-times do."""
+    home = env.get("HOME", "")
+    if home.startswith("/"):
+        return Path(home)
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir or "/")
+    except KeyError:
+        return Path("/")
+
+
+def _xdg(env: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """A base directory by the rule of the XDG specification: a relative or empty value counts as unset."""
+    value = env.get(variable, "")
+    return Path(value) if value.startswith("/") else _home(env) / below_home
+
+
+def _own(env: Mapping[str, str], kind: str, variable: str, below_home: str) -> Path:
+    """Where our own state, cache or configuration lies; the agents' runs lie by XDG on every system."""
+    if sys.platform == "linux" or env.get(variable, "").startswith("/"):
+        return _xdg(env, variable, below_home) / "refold"
+    from platformdirs import PlatformDirs
+
+    dirs = PlatformDirs("refold", appauthor=False)
+    own = {"state": dirs.user_state_path, "cache": dirs.user_cache_path, "config": dirs.user_config_path}
+    return own[kind]
+
+
+def _is_utf8(env: Mapping[str, str]) -> bool:
+    """Say whether the locale of the terminal is UTF-8; a terminal without any locale is taken to be."""
+    locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
+    return not locale or "utf8" in locale.lower().replace("-", "")
