@@ -43,7 +43,7 @@ class PendingTurn(msgspec.Struct, frozen=True):
     assistant: Message
     iteration: int
     stop_reason: str
-    results: tuple[Json, ...]
+    results: Sequence[Json]
     """The results so far, in journal order: they will be reused."""
     answered: tuple[str, ...]
     """The ids that have a result, sorted, each once."""
