@@ -113,12 +113,17 @@ def _records(line: bytes, starts: list[int], decode: Callable[[bytes], Columns])
     return tuple(found)
 
 
+def without(line: bytes, start: int, end: int) -> bytes:
+    """Give a line without the record that was written into the middle of it."""
+    return line[:start] + line[end:]
+
+
 def _outer(line: bytes, pieces: tuple[Piece, ...], decode: Callable[[bytes], Columns]) -> Piece | None:
     """Join what stands around one inner record; give it where that is a record as well."""
     if len(pieces) != 1 or pieces[0].start == 0 or pieces[0].end == len(line):
         return None
     try:
-        return Piece(0, pieces[0].start, decode(line[: pieces[0].start] + line[pieces[0].end :]))
+        return Piece(0, len(line), decode(without(line, pieces[0].start, pieces[0].end)))
     except BadRecord:
         return None
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import msgspec
+
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
 from refold.core.formats import Columns as Line
 from refold.core.formats import Decoder
@@ -68,6 +70,21 @@ class _Fold:
         return replace(self, waiting=dict(self.waiting), answered=set(self.answered))
 
 
+class Snapshot(msgspec.Struct, array_like=True):
+    """Everything a builder knows, as plain values, for a cache."""
+
+    columns: dict[str, bytes]
+    call_names: bytes
+    names: list[str]
+    loose_ids: dict[int, str]
+    iterations: bytes
+    stop_reasons: bytes
+    reasons: list[tuple[int, str]]
+    marks: list[tuple[int, str, int, int, str]]
+    first_seconds: float | None
+    fold: dict[str, object]
+
+
 class Builder:
     """Feeds lines into a Timeline; the last, unterminated one can be taken back."""
 
@@ -117,6 +134,40 @@ class Builder:
         self._before_tail = None
         self._cut(lengths)
         self.timeline.changed()
+
+    def snapshot(self) -> Snapshot | None:
+        """Give what is known as plain values; None for a run with damage, or while a tail is fed."""
+        t = self.timeline
+        if t.fold_error is not None or t.bad_line is not None or self._fold.suspect or self._before_tail:
+            return None
+        fold = {name: getattr(self._fold, name) for name in self._fold.__slots__ if name != "suspect"}
+        return Snapshot(
+            columns={name: getattr(t.columns, name).tobytes() for name in t.columns.__slots__},
+            call_names=t.call_names.tobytes(),
+            names=t.names,
+            loose_ids=t.loose_ids,
+            iterations=t.iterations.tobytes(),
+            stop_reasons=t.stop_reasons.tobytes(),
+            reasons=t.reasons,
+            marks=[(*mark,) for mark in t.marks],
+            first_seconds=t.first_seconds,
+            fold={**fold, "answered": sorted(self._fold.answered)},
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take over what a snapshot knows; only for a builder that has been fed nothing."""
+        t = self.timeline
+        for name, data in snapshot.columns.items():
+            getattr(t.columns, name).frombytes(data)
+        t.call_names.frombytes(snapshot.call_names)
+        t.names, t.loose_ids, t.reasons = snapshot.names, snapshot.loose_ids, snapshot.reasons
+        t.iterations.frombytes(snapshot.iterations)
+        t.stop_reasons.frombytes(snapshot.stop_reasons)
+        t.marks = [Mark(*mark) for mark in snapshot.marks]
+        t.first_seconds = snapshot.first_seconds
+        self._names = {name: index for index, name in enumerate(t.names)}
+        self._fold = msgspec.convert(snapshot.fold, type=_Fold)
+        t.changed()
 
     def _lengths(self) -> tuple[int, ...]:
         t = self.timeline

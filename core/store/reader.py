@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import time
 from enum import Enum
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import msgspec
 
 from refold.core.errors import BadRecord, Unreadable
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
 from refold.core.records import MetaRecord, Record
+from refold.core.recover import without
 from refold.core.state import RunState
+from refold.core.store import index_cache
 from refold.core.store.files import open_regular
 from refold.core.store.scan import Line, Scanner
 from refold.core.timeline import DAMAGE, META, RECOVERED, Timeline
@@ -66,22 +69,26 @@ class RunReader:
         self._meta: tuple[int, MetaRecord | None] = (-1, None)
 
     @classmethod
-    def open(cls, path: Path, *, hint: str = "refold") -> Self:
-        """Open a run for reading; at most its head is read.
+    def open(cls, path: Path, *, hint: str = "refold", cache: Path | None = None) -> Self:
+        """Open a run for reading; at most its head, and what the cache knows of it, is read.
 
         Args:
             path: the journal.
             hint: the format to assume where the bytes do not tell.
+            cache: a directory where finished indexes are kept; None for no cache.
 
         Raises:
             StoreError: it is not there, not a regular file, or may not be read.
         """
         fd = open_regular(path)
         try:
-            return cls(path, fd, hint)
+            reader = cls(path, fd, hint)
+            if cache is not None and reader.size >= index_cache.SMALLEST:
+                reader.take_cached(cache)
         except BaseException:
             os.close(fd)
             raise
+        return reader
 
     def __enter__(self) -> Self:
         return self
@@ -125,6 +132,45 @@ class RunReader:
                     continue
                 return record if isinstance(record, MetaRecord) else None
         return None
+
+    def take_cached(self, cache: Path) -> bool:
+        """Start from an index that was kept, if it stands for the very bytes of this file."""
+        found = index_cache.load(cache, self.path)
+        if found is None:
+            return False
+        place, snapshot = found
+        now = os.fstat(self._fd)
+        same_file = (now.st_dev, now.st_ino) == (place.device, place.inode) and now.st_size >= place.offset
+        if not same_file or (now.st_size == place.offset and now.st_mtime_ns != place.mtime_ns):
+            return False
+        if place.head != index_cache.digest(self._head[:_FOOT]) or place.foot != self._foot_hash(
+            place.offset
+        ):
+            return False
+        try:
+            self._builder.restore(snapshot)
+        except (msgspec.MsgspecError, ValueError, AttributeError):
+            self._builder = Builder(self.decoder)
+            return False
+        self._scanner = Scanner(self._pread, offset=place.offset, number=place.number)
+        return True
+
+    def keep_index(self, cache: Path) -> bool:
+        """Keep the finished index in a cache directory; False where it is not worth keeping."""
+        snapshot = self._builder.snapshot() if self.complete and not self._has_tail else None
+        if snapshot is None:
+            return False
+        now = os.fstat(self._fd)
+        place = index_cache.Place(
+            device=now.st_dev,
+            inode=now.st_ino,
+            mtime_ns=now.st_mtime_ns,
+            offset=self._scanner.offset,
+            number=self._scanner.number,
+            head=index_cache.digest(self._head[:_FOOT]),
+            foot=self._foot_hash(self._scanner.offset),
+        )
+        return index_cache.save(cache, self.path, place, snapshot)
 
     def step(self, seconds: float) -> bool:
         """Index for at most about so long.
@@ -182,12 +228,11 @@ class RunReader:
             )
             self._has_tail = True
         self.complete = True
-        self._foot = self._foot_hash()
+        self._foot = self._foot_hash(self._scanner.offset)
 
-    def _foot_hash(self) -> bytes:
-        end = self._scanner.offset
+    def _foot_hash(self, end: int) -> bytes:
         start = max(0, end - _FOOT)
-        return blake2b(self._pread(start, end - start), digest_size=16).digest()
+        return index_cache.digest(self._pread(start, end - start))
 
     def poll(self) -> Change:
         """Say what happened to the file since the last `step`; a stat, and a small read where it grew."""
@@ -204,7 +249,7 @@ class RunReader:
         self.size, self.mtime = mine.st_size, mine.st_mtime
         if mine.st_size < known:
             return Change.SHRANK
-        if touched and self.complete and self._foot_hash() != self._foot:
+        if touched and self.complete and self._foot_hash(self._scanner.offset) != self._foot:
             return Change.REPLACED
         return Change.GREW if mine.st_size > known else Change.SAME
 
@@ -226,7 +271,24 @@ class RunReader:
         """
         if self.timeline.columns.kind[item] == DAMAGE:
             raise BadRecord("these bytes are no record")
-        return self.decoder.record(self.raw(item))
+        raw = self.raw(item)
+        try:
+            return self.decoder.record(raw)
+        except BadRecord:
+            inner = self._spliced_into(item)
+            if inner is None:
+                raise
+            start = self.timeline.span(item).start
+            span = self.timeline.span(inner)
+            return self.decoder.record(without(raw, span.start - start, span.end - start))
+
+    def _spliced_into(self, item: int) -> int | None:
+        """Give the item whose bytes stand in the middle of another recovered one."""
+        columns = self.timeline.columns
+        if not columns.flags[item] & RECOVERED or item + 1 >= self.timeline.items:
+            return None
+        inside = columns.offset[item] < columns.offset[item + 1] < columns.offset[item] + columns.length[item]
+        return item + 1 if inside else None
 
     def state_at(self, item: int) -> RunState:
         """Fold the records up to and including an item, as the original program would.

@@ -20,7 +20,7 @@ _SLICE = 1 << 18
 _KEPT = 4096
 """Strings up to this many bytes stay in a skeleton."""
 _LARGEST = 32 << 20
-"""A skeleton above this many bytes is given up: the line becomes a stretch of damage that can be looked at."""
+"""A skeleton above this many bytes is given up: the line becomes damage that can be looked at."""
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 

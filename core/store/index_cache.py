@@ -1,0 +1,82 @@
+"""Finished Timelines of big runs, kept in the cache directory so that a run opens at once the next time.
+
+A cache entry is only ever a faster way to the same answer: whatever does not fit the file exactly is ignored,
+and deleting the directory changes nothing (design/speed.md 3 "Cache"). Runs with damage are not kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from refold.core.errors import RefoldError
+from refold.core.store.files import private_directory, replace_atomically
+from refold.core.timeline_builder import Snapshot
+from refold.core.version import __version__
+
+SMALLEST = 1 << 20
+"""Runs below this many bytes are indexed anew: that is as fast."""
+_LAYOUT = f"{__version__}/1/{sys.byteorder}"
+_YOUNG = 2.0
+"""A file changed so few seconds ago may change again within one tick of its clock."""
+
+
+class Place(NamedTuple):
+    """Which bytes a snapshot stands for."""
+
+    device: int
+    inode: int
+    mtime_ns: int
+    offset: int
+    """Where the next line starts."""
+    number: int
+    """The number of that line."""
+    head: bytes
+    """Hash of the first bytes."""
+    foot: bytes
+    """Hash of the bytes before `offset`."""
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    layout: str
+    place: tuple[int, int, int, int, int, bytes, bytes]
+    snapshot: Snapshot
+
+
+def digest(data: bytes) -> bytes:
+    """Give the hash by which a few bytes of a file are recognised."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def _file(cache: Path, path: Path) -> Path:
+    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:40]
+    return cache / "index" / f"{name}.index"
+
+
+def save(cache: Path, path: Path, place: Place, snapshot: Snapshot) -> bool:
+    """Keep a snapshot; False where that was not worth it or not possible, which is never an error."""
+    if place.offset < SMALLEST or time.time() - place.mtime_ns / 1e9 < _YOUNG:
+        return False
+    target = _file(cache, path)
+    try:
+        private_directory(cache)
+        private_directory(target.parent)
+        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, tuple(place), snapshot)))
+    except (OSError, RefoldError):
+        return False
+    return True
+
+
+def load(cache: Path, path: Path) -> tuple[Place, Snapshot] | None:
+    """Give what was kept for a path, or None; whether it fits the file is for the caller to see."""
+    try:
+        entry = msgspec.msgpack.decode(_file(cache, path).read_bytes(), type=_Entry)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return None
+    return (Place(*entry.place), entry.snapshot) if entry.layout == _LAYOUT else None
