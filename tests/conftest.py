@@ -1,0 +1,59 @@
+"""Every test runs in a home of its own, in UTC, without the colours and caches of who started it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("refold", deadline=None)
+settings.load_profile("refold")
+
+_HOME = pytest.StashKey[str]()
+_FOREIGN = (
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "NO_COLOR",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "FORCE_COLOR",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    home = tempfile.mkdtemp(prefix="refold-home-")
+    config.stash[_HOME] = home
+    for name in (*_FOREIGN, *(name for name in os.environ if name.startswith("TEXTUAL"))):
+        os.environ.pop(name, None)
+    os.environ.update(
+        HOME=home,
+        TZ="UTC",
+        LC_ALL="C.UTF-8",
+        LANG="C.UTF-8",
+        TERM="xterm-256color",
+        TEXTUAL_ANIMATIONS="none",
+    )
+    time.tzset()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_HOME], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The root of the source tree."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def journals(project: Path) -> Path:
+    """The directory that holds v2 and v3 journals with their expected outcomes; nobody writes here."""
+    return project / "tests" / "data" / "fisk-ai"

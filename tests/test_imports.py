@@ -1,0 +1,91 @@
+"""What an import costs, and who imports whom: looked at in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"textual", "rich", "watchfiles", "pydantic", "asyncio"}
+
+CORE = """
+import importlib, json, pkgutil, sys
+import refold.core
+for module in pkgutil.walk_packages(refold.core.__path__, "refold.core."):
+    importlib.import_module(module.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+COMMAND = """
+import json, sys
+from refold.app.cli import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print("\\n" + json.dumps(sorted(sys.modules)), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded_by(arguments: list[str], code: str, directory: Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    out = done.stderr if code is COMMAND else done.stdout
+    modules: list[str] = json.loads(out.rstrip().rpartition("\n")[2])
+    return set(modules)
+
+
+def test_core_loads_nothing_heavy(tmp_path: Path) -> None:
+    assert loaded_by([], CORE, tmp_path) & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["--help"],
+        ["ls"],
+        ["ls", "--json"],
+        ["ls", "status:crashed"],
+        ["show", "RUN"],
+        ["show", "RUN@2", "--json"],
+        ["state", "RUN", "--json"],
+        ["state", "RUN"],
+        ["verify", "RUN"],
+        ["config", "--json"],
+        ["completion", "bash"],
+        ["completion", "ids"],
+        ["--root", "DIR", "--only"],
+    ],
+    ids=" ".join,
+)
+def test_commands_load_no_screen(arguments: list[str], journals: Path, tmp_path: Path) -> None:
+    run = journals / "v3" / "completed-simple.json"
+    there = {"RUN": str(run), "RUN@2": f"{run}@2", "DIR": str(journals / "v3")}
+    assert loaded_by([there.get(word, word) for word in arguments], COMMAND, tmp_path) & HEAVY == set()
+
+
+def test_version_needs_neither_parser_nor_core(tmp_path: Path) -> None:
+    loaded = loaded_by(["--version"], COMMAND, tmp_path)
+    assert {name for name in loaded if name.startswith("refold")} == {
+        "refold",
+        "refold.app",
+        "refold.app.cli",
+        "refold.core",
+        "refold.core.version",
+    }
+    assert loaded & {"argparse", "msgspec", "typing", "pathlib"} == set()
+
+
+def test_core_is_never_imported_twice(tmp_path: Path) -> None:
+    loaded = loaded_by([], CORE, tmp_path)
+    assert not {name for name in loaded if name.split(".")[0] in ("core", "app")}
