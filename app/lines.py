@@ -27,6 +27,7 @@ Role = Literal[
     "number",
     "match",
     "cursor",
+    "brand",
     "key",
     "added",
     "removed",
@@ -75,6 +76,8 @@ class Column(NamedTuple):
     label: Safe
     width: int
     align: Literal["left", "right"] = "left"
+    gap: int = 1
+    """Blank cells after it."""
 
 
 class FixedRows:

@@ -1,0 +1,1 @@
+"""What draws lines and takes keys; it knows no records."""

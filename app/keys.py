@@ -1,0 +1,195 @@
+"""Every key once: bindings, footer, help page and palette are made from this table, so they cannot part.
+
+A row's `id` is what the configuration remaps (`[keys]` in config.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog"]
+Group = Literal["Move", "Find", "Look", "Program"]
+
+GROUPS: Final[tuple[Group, ...]] = ("Move", "Find", "Look", "Program")
+
+
+class Key(NamedTuple):
+    """One action and the keys that start it."""
+
+    id: str
+    keys: str
+    """Textual's names of the keys, with commas between them."""
+    action: str
+    label: str
+    tooltip: str
+    group: Group
+    hint: str = ""
+    """The word in the footer; neighbours with the same word share it. Empty: not in the footer."""
+    priority: bool = False
+
+    @property
+    def place(self) -> str:
+        """The screen or widget that carries the action out."""
+        return self.id.partition(".")[0]
+
+
+TABLE: Final[tuple[Key, ...]] = (
+    # The list of runs.
+    Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
+    Key(
+        "runs.filter",
+        "slash",
+        "filter",
+        "Filter the runs",
+        "Words match id and prompt; status: agent: model: tool: text: error: after: before: narrow",
+        "Find",
+        "filter",
+    ),
+    Key("runs.clear_filter", "escape", "clear_filter", "Show all runs", "Take the filter away", "Find"),
+    Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
+    Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look", "reverse"),
+    Key("runs.columns", "c", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
+    Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program", "refresh"),
+    # One run.
+    Key("run.step_back", "left", "step(-1)", "One row back", "Move the cursor", "Move", "step"),
+    Key("run.step_on", "right", "step(1)", "One row on", "Move the cursor", "Move", "step"),
+    Key("run.turn_back", "left_square_bracket", "turn(-1)", "The turn before", "", "Move", "turn"),
+    Key("run.turn_on", "right_square_bracket", "turn(1)", "The next turn", "", "Move", "turn"),
+    Key(
+        "run.problem_back",
+        "left_curly_bracket",
+        "problem(-1)",
+        "The problem before",
+        "Errors and damage",
+        "Move",
+        "problem",
+    ),
+    Key(
+        "run.problem_on",
+        "right_curly_bracket",
+        "problem(1)",
+        "The next problem",
+        "Errors and damage",
+        "Move",
+        "problem",
+    ),
+    Key("run.go_to", "colon", "go_to", "Go to a sequence number", "As the journal counts", "Move", "go to"),
+    Key("run.search", "slash", "search", "Search in the run", "In every record, as text", "Find", "search"),
+    Key("run.match_on", "n", "match(1)", "The next match", "", "Find"),
+    Key("run.match_back", "N", "match(-1)", "The match before", "", "Find"),
+    Key("run.pane_record", "1", "pane('record')", "Pane: Record", "The record, to be read", "Look", "pane"),
+    Key("run.pane_state", "2", "pane('state')", "Pane: State", "The fold up to the cursor", "Look", "pane"),
+    Key(
+        "run.pane_conversation",
+        "3",
+        "pane('conversation')",
+        "Pane: Conversation",
+        "What the model would be sent here",
+        "Look",
+        "pane",
+    ),
+    Key("run.pane_raw", "4", "pane('raw')", "Pane: Raw", "The exact bytes", "Look", "pane"),
+    Key("run.follow", "F", "follow", "Follow the end", "Until the cursor leaves it", "Move", "follow"),
+    Key("run.ruler", "t", "ruler", "Ruler by count or by time", "", "Look", "ruler"),
+    Key(
+        "run.copy",
+        "y",
+        "copy",
+        "Copy the record",
+        "Its bytes as they are, sent to the terminal's clipboard",
+        "Look",
+        "copy",
+    ),
+    Key("run.back", "escape", "back", "Back to the runs", "", "Program", "back"),
+    # Every list.
+    Key("list.up", "up,k", "cursor_up", "One row up", "", "Move"),
+    Key("list.down", "down,j", "cursor_down", "One row down", "", "Move"),
+    Key("list.page_up", "pageup", "page_up", "One page up", "", "Move"),
+    Key("list.page_down", "pagedown", "page_down", "One page down", "", "Move"),
+    Key("list.first", "home,g", "first", "The first row", "", "Move"),
+    Key("list.last", "end,G", "last", "The last row", "", "Move"),
+    # Every text.
+    Key("pager.up", "up,k", "scroll_up", "Scroll up", "", "Move"),
+    Key("pager.down", "down,j", "scroll_down", "Scroll down", "", "Move"),
+    Key("pager.page_up", "pageup", "page_up", "Scroll a page up", "", "Move"),
+    Key("pager.page_down", "pagedown,space", "page_down", "Scroll a page down", "", "Move"),
+    Key("pager.first", "home,g", "scroll_home", "The first line", "", "Move"),
+    Key("pager.last", "end,G", "scroll_end", "The last line", "", "Move"),
+    Key("pager.left", "shift+left", "scroll_left", "Scroll to the left", "", "Move"),
+    Key("pager.right", "shift+right", "scroll_right", "Scroll to the right", "", "Move"),
+    # What is asked at the foot of a screen, and whatever lies over one.
+    Key("prompt.cancel", "escape", "cancel", "Leave it as it was", "", "Program", "cancel"),
+    Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
+    # Everywhere.
+    Key(
+        "app.palette",
+        "ctrl+p",
+        "command_palette",
+        "Palette",
+        "Every action by name",
+        "Program",
+        "palette",
+        priority=True,
+    ),
+    Key("app.quit", "q,ctrl+q", "quit", "Quit", "Leave Refold", "Program", "quit"),
+    Key("app.help", "question_mark,f1", "help", "Help", "Keys, glyphs and words", "Program", "help"),
+)
+
+ROWS: Final[Mapping[str, Key]] = {key.id: key for key in TABLE}
+
+
+def bindings(place: Place) -> list[Binding]:
+    """What a screen or widget puts into its `BINDINGS`."""
+    from textual.binding import Binding
+
+    return [
+        Binding(
+            key.keys,
+            key.action,
+            key.label,
+            show=bool(key.hint),
+            tooltip=key.tooltip,
+            id=key.id,
+            priority=key.priority,
+        )
+        for key in rows(place)
+    ]
+
+
+def rows(*places: Place) -> Iterable[Key]:
+    """The rows of some places, in the order of the table."""
+    return (key for key in TABLE if key.place in places)
+
+
+def keys_of(key: Key, keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """Textual's names of the keys that start the action, after remapping."""
+    return tuple(name.strip() for name in keymap.get(key.id, key.keys).split(",") if name.strip())
+
+
+_SHOWN: Final = {
+    "left": "←",
+    "right": "→",
+    "up": "↑",
+    "down": "↓",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "question_mark": "?",
+    "slash": "/",
+    "colon": ":",
+    "escape": "esc",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+}
+
+
+def shown(name: str) -> str:
+    """A key as it is printed on keyboards."""
+    *modifiers, key = name.split("+") if len(name) > 1 else [name]
+    key = _SHOWN.get(key, key)
+    return "^" + key if modifiers == ["ctrl"] else "+".join([*modifiers, key])

@@ -1,0 +1,126 @@
+"""The single rows around a list: what is open, what the columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from refold.app.lines import Cell, Column, Line, cells
+from refold.app.safe import Safe, fit
+from refold.app.widgets.line_list import GUTTER
+from refold.app.widgets.painting import ROLE_CLASSES, Painter
+
+
+class LineBar(Widget):
+    """One row of cells; what draws more of them comes from this."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._painter = Painter(self)
+
+    def line(self, width: int) -> Line:
+        """The row for this width."""
+        return ()
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the screen."""
+        width = self.size.width
+        return self._painter.strip(self.line(width) if y == 0 else (), width)
+
+    def notify_style_update(self) -> None:
+        """Draw in the new theme."""
+        super().notify_style_update()
+        self._painter.forget()
+
+
+class TopBar(LineBar):
+    """The first row: the name of the program, what is open at the left, where we are in it at the right."""
+
+    BRAND: ClassVar[Line] = (Cell(Safe(" refold "), "brand"), Cell(Safe("  ")))
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._left: Line = ()
+        self._right: Line = ()
+
+    def show(self, left: Line, right: Line = ()) -> None:
+        """Show these cells; where both do not fit, the left one is cut."""
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self.refresh()
+
+    def line(self, width: int) -> Line:
+        """Name, left part, space, right part."""
+        right = (Cell(Safe("  ")), *self._right, Cell(Safe(" "))) if self._right else ()
+        room = width - cells(right)
+        if room < cells(self.BRAND):
+            right, room = (), width
+        return (*clipped((*self.BRAND, *self._left), room), *right)
+
+
+class ColumnHeader(LineBar):
+    """The names of the columns; a click on one sorts by it."""
+
+    @dataclass
+    class SortPicked(Message):
+        """The list is to be sorted by this column."""
+
+        key: str
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._columns: Sequence[Column] = ()
+        self._sort_key = ""
+        self._descending = False
+
+    def show(self, columns: Sequence[Column], sort_key: str, descending: bool) -> None:  # noqa: FBT001
+        """Name the columns, an arrow beside the one that the rows are sorted by."""
+        self._columns, self._sort_key, self._descending = tuple(columns), sort_key, descending
+        self.refresh()
+
+    def line(self, width: int) -> Line:
+        """The names, each as wide as its column."""
+        named: list[Cell] = [Cell(Safe(" " * GUTTER))]
+        for column in self._columns:
+            sorted_by = column.key == self._sort_key and bool(column.key)
+            arrow = ("▼" if self._descending else "▲") if sorted_by else ""
+            text = (
+                Safe(fit(column.label, max(0, column.width - 1)).rstrip() + arrow) if arrow else column.label
+            )
+            named.append(Cell(fit(text, column.width, column.align), "accent" if sorted_by else "dim"))
+            named.append(Cell(Safe(" " * column.gap)))
+        return tuple(named)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column under the mouse."""
+        start = GUTTER
+        for column in self._columns:
+            if start <= event.x < start + column.width + column.gap and column.key:
+                self.post_message(self.SortPicked(column.key))
+                return
+            start += column.width + column.gap
+
+
+def clipped(line: Line, width: int) -> Line:
+    """The line in exactly so many cells: cut with an ellipsis, or padded."""
+    taken = cells(line)
+    if taken <= width:
+        return (*line, Cell(Safe(" " * (width - taken))))
+    kept: list[Cell] = []
+    for cell in line:
+        taken = cells((cell,))
+        if taken >= width:
+            kept.append(Cell(fit(Safe(cell.text + "…"), width), cell.role))
+            break
+        kept.append(cell)
+        width -= taken
+    return tuple(kept)

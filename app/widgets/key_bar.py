@@ -1,0 +1,131 @@
+"""The last row: the keys that act here and now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from textual import events
+from textual.screen import Screen
+
+from refold.app import keys
+from refold.app.lines import Cell, Line
+from refold.app.safe import Safe, width
+from refold.app.widgets.bars import LineBar
+
+_LAST: Final = "help"
+"""The word that stays when there is room for one only."""
+
+
+class _Hint(NamedTuple):
+    """A word of the footer and the keys that it stands for."""
+
+    word: Safe
+    shown: tuple[Safe, ...]
+    pressed: tuple[str, ...]
+    enabled: bool
+
+    @property
+    def key_text(self) -> Safe:
+        """The keys as they are written: a run of digits by its ends."""
+        if len(self.shown) > 2 and all(key.isdigit() for key in self.shown):
+            return Safe(f"{self.shown[0]}-{self.shown[-1]}")
+        return Safe(" ".join(self.shown))
+
+    @property
+    def cells(self) -> int:
+        """Cells of keys, word and the space between."""
+        return width(self.key_text) + 1 + width(self.word)
+
+
+class KeyBar(LineBar):
+    """Reads the active bindings of its screen; what does not fit is dropped from the end, help never."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._fixed: tuple[_Hint, ...] | None = None
+        self._hints: tuple[_Hint, ...] = ()
+
+    def show(self, shown: Sequence[tuple[Safe, Safe]]) -> None:
+        """Show these keys and words, whatever is bound."""
+        self._fixed = tuple(_Hint(word, (key,), (), enabled=True) for key, word in shown)
+        self._read()
+
+    def on_mount(self) -> None:
+        """Follow the bindings."""
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_updated)
+        self._read()
+
+    def line(self, width: int) -> Line:
+        """As many keys with their words as fit."""
+        drawn: list[Cell] = []
+        for hint in self._fitting(width):
+            drawn.append(Cell(Safe("  " if drawn else " ")))
+            drawn.append(Cell(hint.key_text, "key" if hint.enabled else "dim"))
+            drawn.append(Cell(Safe(f" {hint.word}"), "dim"))
+        return tuple(drawn)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key under the mouse; of several keys the one that is under it, on the word the last."""
+        start = 1
+        for hint in self._fitting(self.size.width):
+            if start <= event.x < start + hint.cells and hint.pressed:
+                self.app.simulate_key(hint.pressed[_struck(hint, event.x - start)])
+                return
+            start += hint.cells + 2
+
+    def _bindings_updated(self, screen: Screen[object]) -> None:
+        if screen is self.screen:
+            self._read()
+
+    def _read(self) -> None:
+        hints = self._active() if self._fixed is None else self._fixed
+        if hints != self._hints:
+            self._hints = hints
+            self.refresh()
+
+    def _active(self) -> tuple[_Hint, ...]:
+        """The hints of the table that are bound, in its order."""
+        bound: dict[str, tuple[str, bool]] = {}
+        for key, (_, binding, enabled, _) in self.screen.active_bindings.items():
+            if binding.id is not None and binding.show:
+                bound.setdefault(binding.id, (key, enabled))
+        hints: list[_Hint] = []
+        for row in keys.TABLE:
+            if not row.hint or row.id not in bound:
+                continue
+            key, enabled = bound[row.id]
+            shown = Safe(keys.shown(key))
+            if hints and hints[-1].word == row.hint:
+                last = hints[-1]
+                hints[-1] = _Hint(
+                    last.word, (*last.shown, shown), (*last.pressed, key), last.enabled or enabled
+                )
+            else:
+                hints.append(_Hint(Safe(row.hint), (shown,), (key,), enabled))
+        return tuple(hints)
+
+    def _fitting(self, width: int) -> Sequence[_Hint]:
+        """The first hints that fit, and help."""
+        room = width - 1
+        kept = [hint for hint in self._hints if hint.word == _LAST]
+        room -= sum(hint.cells for hint in kept)
+        fitting: list[_Hint] = []
+        for hint in self._hints:
+            if hint.word == _LAST:
+                continue
+            room -= hint.cells + 2
+            if room < 0:
+                break
+            fitting.append(hint)
+        return [*fitting, *kept]
+
+
+def _struck(hint: _Hint, x: int) -> int:
+    """Which of the keys of a hint stands at this cell."""
+    start = 0
+    for number, key in enumerate(hint.shown):
+        start += width(key) + 1
+        if x < start and len(hint.shown) > 1 and hint.key_text.startswith(f"{hint.shown[0]} "):
+            return number
+    return len(hint.shown) - 1

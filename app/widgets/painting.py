@@ -1,0 +1,70 @@
+"""Cells with roles become strips with styles: the one place where a role gets its look."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from refold.app.lines import ROLES, Line, Role
+from refold.app.safe import cut, width
+
+ROLE_CLASSES: Final[set[str]] = {f"rows--{role}" for role in ROLES} | {
+    "rows--here",
+    "rows--here-blurred",
+    "rows--gutter",
+    "rows--hover",
+}
+"""Component classes of every widget that draws lines; `rows.tcss` sets them."""
+
+
+class Painter:
+    """Draws lines in the styles of one widget; forget them when the theme changes."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._styles: dict[str, Style] = {}
+        self._base: Style | None = None
+
+    def forget(self) -> None:
+        """Read the styles again before the next line."""
+        self._styles.clear()
+        self._base = None
+
+    @property
+    def base(self) -> Style:
+        """The widget's own style."""
+        if self._base is None:
+            self._base = self._widget.rich_style
+        return self._base
+
+    def style(self, role: Role | str) -> Style:
+        """What a role or state adds to the style below it."""
+        style = self._styles.get(role)
+        if style is None:
+            name = f"rows--{role}"
+            style = self._widget.get_component_rich_style(name, partial=True, default=Style.null())
+            self._styles[role] = style
+        return style
+
+    def strip(self, line: Line, cells: int, state: str = "") -> Strip:
+        """The line in exactly so many cells: cut or padded, over it the style of a state."""
+        over = self.style(state) if state else Style.null()
+        segments: list[Segment] = []
+        left = cells
+        for text, role in line:
+            taken = width(text)
+            if taken > left:
+                text = cut(text, left)[0]
+                taken = width(text)
+                segments.append(Segment(text, self.base + self.style(role) + over))
+                left -= taken
+                break
+            segments.append(Segment(text, self.base + self.style(role) + over))
+            left -= taken
+        if left > 0:
+            segments.append(Segment(" " * left, self.base + over))
+        return Strip(segments, max(0, cells))

@@ -1,0 +1,138 @@
+"""One line to type into at the foot of a screen: a filter, a search, a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+from refold.app import keys
+from refold.app.lines import Cell, Line, Role, cells
+from refold.app.safe import EMPTY, Safe
+from refold.app.widgets.bars import LineBar
+
+
+class _Words(LineBar):
+    """A few words beside the input, as wide as they are."""
+
+    _line: Line = ()
+
+    def show(self, line: Line) -> None:
+        self._line = line
+        self.styles.width = cells(line)
+        self.refresh()
+
+    def line(self, width: int) -> Line:
+        return self._line
+
+
+class PromptBar(Horizontal):
+    """Hidden until it is opened; what had the focus gets it back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("prompt")]
+
+    @dataclass
+    class Changed(Message):
+        """Another text stands in the open prompt."""
+
+        bar: PromptBar
+        text: str
+
+        @property
+        def control(self) -> PromptBar:
+            """The prompt, for `@on(PromptBar.Changed, "#filter")`."""
+            return self.bar
+
+    @dataclass
+    class Submitted(Message):
+        """Enter was pressed; the prompt is closed."""
+
+        bar: PromptBar
+        text: str
+
+        @property
+        def control(self) -> PromptBar:
+            """The prompt, for `@on(PromptBar.Submitted, "#filter")`."""
+            return self.bar
+
+    @dataclass
+    class Cancelled(Message):
+        """The prompt was left; it is closed, and nothing is to have changed."""
+
+        bar: PromptBar
+
+        @property
+        def control(self) -> PromptBar:
+            """The prompt, for `@on(PromptBar.Cancelled, "#filter")`."""
+            return self.bar
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._before: Widget | None = None
+        self.purpose = ""
+        """What the prompt was opened for, for a screen that uses one prompt for several things."""
+
+    def compose(self) -> ComposeResult:
+        """Label, input, remark."""
+        yield _Words(id="prompt-label")
+        yield Input(compact=True, select_on_focus=False)
+        yield _Words(id="prompt-remark")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be typed into."""
+        return self.has_class("-open")
+
+    @property
+    def text(self) -> str:
+        """What stands in it."""
+        return self.query_one(Input).value
+
+    def open(self, label: Safe, text: str = "", *, purpose: str = "") -> None:
+        """Show the prompt with a text to change."""
+        field = self.query_one(Input)
+        self.purpose = purpose
+        self.query_one("#prompt-label", _Words).show((Cell(Safe(f" {label} "), "key"),))
+        self.remark(EMPTY)
+        with field.prevent(Input.Changed):
+            field.value = text
+        field.cursor_position = len(text)
+        if not self.is_open:
+            self._before = self.screen.focused
+        self.add_class("-open")
+        field.focus()
+
+    def remark(self, text: Safe, role: Role = "dim") -> None:
+        """Say something beside the text: how many match, or what is wrong with it."""
+        self.query_one("#prompt-remark", _Words).show((Cell(Safe(f" {text} "), role),) if text else ())
+
+    def close(self) -> None:
+        """Hide the prompt."""
+        self.remove_class("-open")
+        if self._before is not None and self._before.is_attached:
+            self._before.focus()
+        self._before = None
+
+    def action_cancel(self) -> None:
+        """Leave things as they were."""
+        self.close()
+        self.post_message(self.Cancelled(self))
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.is_open:
+            self.post_message(self.Changed(self, event.value))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.close()
+        self.post_message(self.Submitted(self, event.value))
