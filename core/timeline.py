@@ -404,6 +404,10 @@ class Timeline:
                 return self._finding(index)
         return None
 
+    def findings_at(self, item: int) -> tuple[Finding, ...]:
+        """Give all findings on an item, in the order they were made."""
+        return tuple(self._finding(index) for index, mark in enumerate(self.marks) if mark.item == item)
+
     @property
     def torn(self) -> Finding | None:
         """The torn tail, while the run ends in one."""
