@@ -41,8 +41,6 @@ class Facts(msgspec.Struct, frozen=True):
 
     has_meta: bool = False
     """The first readable record is a meta record with a payload."""
-    records: int = 0
-    """Readable records, recovered ones included."""
     blank: bool = False
     """The file holds nothing but blank space."""
     version: int = 0
@@ -68,6 +66,10 @@ class Status(NamedTuple):
     rule: str
 
 
+RUNNING: Final = Status("running", "a process is seen holding its lock")
+"""What a held run is, whatever its records say."""
+
+
 def derive(facts: Facts, *, held: bool = False) -> Status:
     """Give the status of a run.
 
@@ -78,7 +80,7 @@ def derive(facts: Facts, *, held: bool = False) -> Status:
     if not facts.opened:
         return Status("unreadable", facts.note or "the file cannot be read")
     if held:
-        return Status("running", "a process is seen holding its lock")
+        return RUNNING
     if facts.blank:
         return Status("empty", "the file holds no records")
     if not facts.has_meta:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refold.core.status import STATUSES, Facts, derive
 from refold.core.summary import RunSummary, rfc3339, summary_json
 
-GOOD = Facts(has_meta=True, records=5, version=3, supported=3, last_seq=5)
+GOOD = Facts(has_meta=True, version=3, supported=3, last_seq=5)
 
 
 def changed(**fields: object) -> Facts:
@@ -44,8 +44,8 @@ def changed(**fields: object) -> Facts:
         (changed(terminal=""), False, "failed", "“”"),
         (changed(terminal="x" * 5000), False, "failed", "…"),
         (Facts(blank=True), False, "empty", "no records"),
-        (Facts(records=4), False, "unreadable", "first record"),
-        (Facts(records=4, note="line 1 is cut off"), False, "unreadable", "line 1 is cut off"),
+        (Facts(), False, "unreadable", "first record"),
+        (Facts(note="line 1 is cut off"), False, "unreadable", "line 1 is cut off"),
         (Facts(opened=False, note="it is a directory"), True, "unreadable", "it is a directory"),
         (changed(version=4), False, "newer", "version 4; this build reads up to version 3"),
         (changed(version=99, terminal="completed"), False, "newer", "version 99"),

@@ -1,0 +1,240 @@
+"""From one run on disk to its row of the list."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from refold.core.blocks import read_blocks
+
+from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
+from refold.core.findings import CODES
+from refold.core.formats import HEAD_BYTES, Decoder
+from refold.core.formats.registry import format_of
+from refold.core.records import AssistantRecord, MetaRecord
+from refold.core.status import Facts, derive
+from refold.core.store.files import open_error, open_regular
+from refold.core.store.reader import RunReader
+from refold.core.store.roots import Candidate, odd_kind
+from refold.core.store.run_id import is_run_id
+from refold.core.summary import RunSummary
+from refold.core.timeline import DAMAGE, META, RESULT, Timeline
+from refold.core.timeline_builder import Builder
+
+LONGEST_PROMPT = 65_536
+"""Characters of a prompt that a row keeps."""
+_LONGEST_WORDS = 500
+_LARGEST_RECORD = 1 << 18
+"""Records above this many bytes are not decoded for the last words."""
+_TURNS_LOOKED_AT = 8
+_MOST_NAMES = 64
+_ONLY_NAMED = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
+"""What a crash leaves: said, but not counted as damage."""
+_PIECE = 8192
+
+
+def summarise(found: Candidate, reader: RunReader) -> RunSummary:
+    """Give the row of a run whose reader has reached the end of the file."""
+    timeline = reader.timeline
+    last = timeline.items - 1
+    if last < 0:
+        return _row(found, reader.format.name, Facts(blank=True), problems=("E_EMPTY",), damaged=1)
+    meta = reader.meta if _first_record(timeline) == META else None
+    codes = _codes(timeline)
+    if meta is not None and meta.run_id != found.stem:
+        codes.append("E_FOREIGN_RUN")
+    counters = timeline.counters(last)
+    return _row(
+        found,
+        reader.format.name,
+        _facts(timeline, meta, reader.decoder),
+        meta,
+        turns=counters.llm_calls,
+        calls=timeline.calls(last),
+        errors=timeline.errors(last),
+        tokens=counters.tokens,
+        problems=tuple(sorted(set(codes))),
+        damaged=sum(code not in _ONLY_NAMED for code in codes),
+        in_flight=_in_flight(timeline),
+        last_words=_last_words(reader),
+        tools=timeline.tool_names(),
+    )
+
+
+def preview(found: Candidate, *, hint: str) -> RunSummary:
+    """Give a first row from some bytes of the head and of the tail; its counters are not known yet.
+
+    Raises:
+        StoreError: the file cannot be opened or read.
+    """
+    head, tail = _ends(found)
+    kind = format_of(head, hint=hint)
+    decoder = kind.decoder(head)
+    builder = Builder(decoder)
+    for line in tail:
+        builder.feed(line, 0, 0)
+    meta = kind.meta(head.partition(b"\n")[0])
+    return _row(
+        found,
+        kind.name,
+        _facts(builder.timeline, meta, decoder),
+        meta,
+        in_flight=_in_flight(builder.timeline),
+        complete=False,
+    )
+
+
+def empty(found: Candidate, *, hint: str) -> RunSummary:
+    """Give the row of a file of zero bytes, without opening it."""
+    return _row(found, hint, Facts(blank=True), problems=("E_EMPTY",), damaged=1)
+
+
+def not_a_file(found: Candidate, *, hint: str) -> RunSummary:
+    """Give the row of an entry that is a directory, link, pipe or device, or that cannot be looked at."""
+    if found.note:
+        return _closed(found, f"it cannot be looked at: {found.note}", ("E_PERM",), hint)
+    return _closed(found, f"it is {odd_kind(found.mode)}, not a file", ("E_NOT_REGULAR",), hint)
+
+
+def unopened(found: Candidate, error: StoreError, *, hint: str) -> RunSummary:
+    """Give the row of a file that could not be opened or read."""
+    if isinstance(error, NotPermitted):
+        return _closed(found, "not permitted to read it", ("E_PERM",), hint)
+    if isinstance(error, NotRegular):
+        return _closed(found, "it is not a plain file", ("E_NOT_REGULAR",), hint)
+    return _closed(found, str(error), (), hint)
+
+
+def _closed(found: Candidate, note: str, problems: tuple[str, ...], hint: str) -> RunSummary:
+    return _row(found, hint, Facts(opened=False, note=note), problems=problems, damaged=1, note=note)
+
+
+def _row(
+    found: Candidate, kind: str, facts: Facts, meta: MetaRecord | None = None, **counted: object
+) -> RunSummary:
+    """Join what is known of the file, of its meta record and of its records to a row."""
+    status = derive(facts)
+    row = RunSummary(
+        id=found.stem,
+        path=found.path,
+        format=kind,
+        status=status.name,
+        rule=status.rule,
+        updated=found.mtime_ns / 1e9,
+        size=found.size,
+        torn=facts.torn,
+        last_seq=facts.last_seq,
+        reason=facts.terminal or "",
+    )
+    if counted:
+        row = msgspec.structs.replace(row, **counted)
+    if meta is not None:
+        row = msgspec.structs.replace(
+            row,
+            model=meta.fingerprint.model,
+            created=meta.created,
+            prompt=meta.prompt[:LONGEST_PROMPT],
+            fork_of=meta.forked_from.run_id if meta.forked_from is not None else "",
+            provider_version=f"{kind} v{meta.version}",
+        )
+    if not is_run_id(found.stem):
+        why = "its name is no run id"
+        row = msgspec.structs.replace(row, rule=f"{row.rule}; {why}", note=row.note or why)
+    return row
+
+
+def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder) -> Facts:
+    last = timeline.items - 1
+    terminal = timeline.terminal(last) if last >= 0 else None
+    fork = meta.forked_from if meta is not None else None
+    return Facts(
+        has_meta=meta is not None,
+        version=decoder.version,
+        supported=decoder.supported,
+        terminal=None if terminal is None else terminal[1],
+        after_terminal=0 if terminal is None else _records(timeline, terminal[0] + 1),
+        torn=timeline.torn is not None,
+        forked_at=None if fork is None else fork.seq,
+        last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
+        note="" if meta is not None else _why_no_meta(timeline),
+    )
+
+
+def _first_record(timeline: Timeline) -> int:
+    """Give the kind of the first item that is no damage, DAMAGE where there is none."""
+    return next((kind for kind in timeline.columns.kind if kind != DAMAGE), DAMAGE)
+
+
+def _records(timeline: Timeline, first: int) -> int:
+    return sum(kind != DAMAGE for kind in timeline.columns.kind[first:])
+
+
+def _why_no_meta(timeline: Timeline) -> str:
+    first = timeline.finding(0) if timeline.items else None
+    return "its first record cannot be read" if first is None else f"its first record: {first.message}"
+
+
+def _codes(timeline: Timeline) -> list[str]:
+    """Give the code of every finding that is more than a remark."""
+    codes = [mark.code for mark in timeline.marks]
+    torn = timeline.torn
+    if torn is not None and timeline.last_line_mark is not None:
+        codes[timeline.last_line_mark] = torn.code
+    return [code for code in codes if CODES[code].severity != "info"]
+
+
+def _in_flight(timeline: Timeline) -> tuple[str, ...]:
+    last = timeline.items - 1
+    if last < 0 or not timeline.open_calls(last):
+        return ()
+    columns = timeline.columns
+    turn = columns.last_assistant[last] - 1
+    count = columns.calls[turn] - (columns.calls[turn - 1] if turn else 0)
+    answered = {columns.link[item] for item in range(turn + 1, last + 1) if columns.kind[item] == RESULT}
+    waiting = [call for call in range(count) if call not in answered][:_MOST_NAMES]
+    return tuple(timeline.call_name(turn, call) for call in waiting)
+
+
+def _last_words(reader: RunReader) -> str:
+    """Give the last text that the model wrote, from one of its last turns."""
+    columns = reader.timeline.columns
+    turn = columns.last_assistant[-1] - 1
+    for _ in range(_TURNS_LOOKED_AT):
+        if turn < 0:
+            break
+        if columns.length[turn] <= _LARGEST_RECORD:
+            words = _words(reader, turn)
+            if words:
+                return words[:_LONGEST_WORDS]
+        turn = columns.last_assistant[turn - 1] - 1 if turn else -1
+    return ""
+
+
+def _words(reader: RunReader, item: int) -> str:
+    try:
+        record = reader.record(item)
+    except BadRecord:
+        return ""
+    if not isinstance(record, AssistantRecord):
+        return ""
+    texts = (block.text.strip() for block in read_blocks(record.message.content) if block.kind == "text")
+    return "\n".join(text for text in texts if text)
+
+
+def _ends(found: Candidate) -> tuple[bytes, list[bytes]]:
+    """Read the first line and the last lines of a file, a bounded piece of each."""
+    path = Path(found.path)
+    fd = open_regular(path)
+    try:
+        head = os.pread(fd, _PIECE, 0)
+        if b"\n" not in head:
+            head = os.pread(fd, HEAD_BYTES, 0)
+        start = max(0, found.size - _PIECE)
+        tail = os.pread(fd, _PIECE, start)
+    except OSError as error:
+        raise open_error(path, error) from error
+    finally:
+        os.close(fd)
+    lines = tail.split(b"\n")
+    return head, [line for line in (lines[1:] if start else lines) if line]
