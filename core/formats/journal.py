@@ -1,0 +1,109 @@
+"""The two formats that write a run into one file of JSON lines: our own journal, and fisk-ai's.
+
+Both share envelope, kinds and counters. They differ in the protocol ids, in the newest version, and
+in that ours adds `time` to the envelope, `forked_from` to meta, and `resumed` and `decision` to the
+payload they concern (architecture.md "Native journal", formats/fisk-ai.md 1).
+"""
+
+from __future__ import annotations
+
+import re
+
+from refold.core.errors import BadRecord
+from refold.core.formats.decoders import NeutralDecoder, WireDecoder
+from refold.core.formats.exact import Dialect, record_of
+from refold.core.formats.tolerant import parse
+from refold.core.formats.writing import write
+from refold.core.records import VERSION, MetaRecord, Record
+
+NEUTRAL_VERSION = 3
+"""The version of fisk-ai whose blocks are objects of one key; older ones keep wire blocks."""
+
+_VERSION = re.compile(rb'"meta":\{"version":(-?[0-9]{1,18})[,}]')
+_NEUTRAL_BLOCKS = re.compile(rb'"content":\[\{"(?:text|thinking|tool_use|provider)":\{')
+
+
+class JournalFormat:
+    """One of the formats that keep a run in a single journal."""
+
+    def __init__(self, name: str, prefix: str, supported: int, neutral_since: int | None) -> None:
+        self.name = name
+        """The word the user sees."""
+        self.prefix = prefix
+        """What stands before the kind in every protocol id."""
+        self.supported = supported
+        """The newest version that we fold."""
+        native = name == "refold"
+        self._neutral_since = neutral_since
+        self._neutral = Dialect(prefix, neutral=True, native=native)
+        self._wire = Dialect(prefix, neutral=False, native=native)
+
+    def claims(self, head: bytes) -> bool:
+        """Say whether these first bytes of a file are this format's: one of its protocol ids is there."""
+        return self.prefix.encode() in head
+
+    def decoder(self, head: bytes) -> NeutralDecoder | WireDecoder:
+        """Give the decoder for a run whose file starts with these bytes, by its first readable meta line."""
+        return self.decoder_for(self._version(head))
+
+    def decoder_for(self, version: int) -> NeutralDecoder | WireDecoder:
+        """Give the decoder for a version."""
+        if self._is_neutral(version):
+            return NeutralDecoder(self._neutral, version, self.supported)
+        return WireDecoder(self._wire, version, self.supported)
+
+    def meta(self, line: bytes) -> MetaRecord | None:
+        """Read a meta record leniently for a list; None where the line is none."""
+        try:
+            record = record_of(parse(line), self._wire, lenient=True)
+        except BadRecord:
+            return None
+        return record if isinstance(record, MetaRecord) else None
+
+    def encode(self, record: Record, version: int | None = None) -> bytes:
+        """Give the one line, newline included, that stands for a record.
+
+        Args:
+            record: the record; a meta record carries its own version.
+            version: the version of the run it is for; the newest one where not given.
+
+        Raises:
+            BadRecord: a value in it has no JSON text, or nests deeper than we read.
+        """
+        if version is None:
+            version = record.version if isinstance(record, MetaRecord) else self.supported
+        return write(record, self._neutral if self._is_neutral(version) else self._wire)
+
+    def _is_neutral(self, version: int) -> bool:
+        return self._neutral_since is not None and version >= self._neutral_since
+
+    def _version(self, head: bytes) -> int:
+        start = 0
+        while (end := head.find(b"\n", start)) >= 0:
+            line = head[start:end]
+            if b"meta" in line.lower() and (meta := self._strict_meta(line)) is not None:
+                return meta.version
+            start = end + 1
+        if (meta := self._strict_meta(head[start:])) is not None:
+            return meta.version
+        # The meta line may be damaged, or its prompt may outrun the head: writers put the version first.
+        if (found := _VERSION.search(head)) is not None:
+            return int(found[1])
+        # Without any meta line nothing folds; the shape of the blocks decides how the rest is shown.
+        if self._neutral_since is not None and _NEUTRAL_BLOCKS.search(head):
+            return self._neutral_since
+        return 0
+
+    def _strict_meta(self, line: bytes) -> MetaRecord | None:
+        try:
+            record = record_of(parse(line), self._wire)
+        except BadRecord:
+            return None
+        return record if isinstance(record, MetaRecord) else None
+
+
+NATIVE = JournalFormat("refold", "refold.v1.session.", VERSION, None)
+"""Our own journal."""
+
+FISK_AI = JournalFormat("fisk-ai", "io.choria.fisk-ai.v1.session.", NEUTRAL_VERSION, NEUTRAL_VERSION)
+"""The journal of fisk-ai, versions 1 to 3."""

@@ -1,0 +1,24 @@
+"""The formats we read, and which of them a file is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from refold.core.formats.journal import FISK_AI, NATIVE, JournalFormat
+
+FORMATS: Mapping[str, JournalFormat] = {form.name: form for form in (NATIVE, FISK_AI)}
+"""Every one-file format by its name."""
+
+
+def by_name(name: str) -> JournalFormat:
+    """Give the format of a name; raise KeyError where there is none."""
+    return FORMATS[name]
+
+
+def format_of(head: bytes, *, hint: str = NATIVE.name) -> JournalFormat:
+    """Say which format a file is by its first bytes; where they do not tell, by the hint.
+
+    The first protocol id in the file decides, whatever the texts after it quote.
+    """
+    claims = [(at, form) for form in FORMATS.values() if (at := head.find(form.prefix.encode())) >= 0]
+    return min(claims, key=lambda claim: claim[0])[1] if claims else by_name(hint)
