@@ -1,0 +1,193 @@
+"""Joins an open run to the panes: reads a bounded part of what the cursor stands on and says what holds there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from refold.app.lines import Line
+from refold.app.present.conversation import (
+    WINDOW,
+    Sent,
+    earlier_line,
+    empty_line,
+    message_lines,
+    open_turn_lines,
+)
+from refold.app.present.layout import cell, flow
+from refold.app.present.peek import peek
+from refold.app.present.record import READ, Answer, Subject, View
+from refold.app.present.state import Moment, PendingCall, StateView, moment
+from refold.core.blocks import read_blocks
+from refold.core.errors import BadRecord, CorruptJournal, FoldError
+from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
+from refold.core.state import RunState
+from refold.core.store.reader import RunReader
+from refold.core.timeline import ASSISTANT, RESULT
+from refold.core.timeline_state import state_at
+
+_MOST_IN_A_TURN: Final = 10_000
+_PER_MESSAGE_RECORD: Final = 16_384
+
+
+class Reading:
+    """Answers what the panes ask about one run; every answer costs a bounded number of bytes."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self.reader = reader
+        self._shortened = False
+
+    def subject(self, index: int) -> Subject:
+        """Give what the Record pane shows for a row."""
+        timeline = self.reader.timeline
+        row = timeline.row(index)
+        where = timeline.span(row.item)
+        head = self.reader.raw(row.item, READ)
+        whole = len(head) >= where.end - where.start
+        record = None if row.kind == "damage" else peek(self.reader.decoder, head, whole=whole)
+        meta = self.reader.meta
+        inherited = (
+            meta is not None
+            and meta.forked_from is not None
+            and row.seq is not None
+            and row.seq <= meta.forked_from.seq
+        )
+        return Subject(
+            row,
+            where,
+            head,
+            record,
+            findings=timeline.findings_at(row.item),
+            seconds=timeline.seconds(row.item),
+            turn=timeline.turn(row.item),
+            answers=self._answers(index, row.item),
+            recovered=timeline.is_recovered(row.item),
+            inherited=inherited,
+        )
+
+    def state_view(self, item: int, ending: str = "") -> StateView:
+        """Give what the State pane shows after an item."""
+        timeline = self.reader.timeline
+        now, error = self._moment(item)
+        before: Moment | None = None
+        if now is not None and item > 0:
+            before, _ = self._moment(item - 1)
+        return StateView(timeline.seq(item), now, before, error, ending)
+
+    def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
+        """Give the lines of the Conversation pane; None between them where work was done but no line is ready."""
+        state, error = self._state(item)
+        if state is None:
+            yield empty_line()
+            if error is not None:
+                yield from flow((cell(str(error), "problem", 1000),), width)
+            return
+        ready: list[list[Line]] = []
+        made, number = 0, len(state.messages)
+        while number > 0 and made < window:
+            self._shortened = False
+            message = state.messages[number - 1]
+            lines: list[Line] = []
+            for count, line in enumerate(message_lines(Sent(number, message, self._shortened), width, view)):
+                lines.append(line)
+                if count % 16 == 0:
+                    yield None
+            ready.append(lines)
+            made += len(lines)
+            number -= 1
+        if number:
+            yield from earlier_line(number, width, view.unfold_key)
+        for lines in reversed(ready):
+            yield from lines
+        if not state.messages:
+            yield empty_line()
+        calls = self._open_calls(item)
+        if state.pending is not None and calls is not None:
+            yield from open_turn_lines(state.pending.assistant, calls, width, view)
+
+    def _moment(self, item: int) -> tuple[Moment | None, FoldError | None]:
+        state, error = self._state(item)
+        if state is None:
+            return None, error
+        return moment(state, self._open_calls(item), self._last_role(len(state.messages))), error
+
+    def _state(self, item: int) -> tuple[RunState | None, FoldError | None]:
+        timeline = self.reader.timeline
+        error = timeline.error_at(item)
+        if error is not None and not isinstance(error, CorruptJournal):
+            return None, error
+        try:
+            state = state_at(timeline, item, self._load, self.reader.decoder, self.reader.meta or MetaRecord())
+        except BadRecord:
+            return None, error or CorruptJournal("the open turn cannot be read")
+        except FoldError as refused:
+            return None, refused
+        return state, error
+
+    def _load(self, item: int) -> Record:
+        """Decode an item from its first bytes only: a record of 50 MB costs what one of 16 KB does."""
+        head = self.reader.raw(item, _PER_MESSAGE_RECORD)
+        where = self.reader.timeline.span(item)
+        whole = len(head) >= where.end - where.start
+        self._shortened = self._shortened or not whole
+        record = peek(self.reader.decoder, head, whole=whole)
+        return record if record is not None else UnknownRecord("")
+
+    def _open_calls(self, item: int) -> tuple[PendingCall, ...] | None:
+        timeline = self.reader.timeline
+        if not timeline.open_calls(item):
+            return None
+        assistant = timeline.columns.last_assistant[item] - 1
+        inputs = self._inputs(assistant)
+        answered = {
+            timeline.columns.link[place]
+            for place in range(assistant + 1, item + 1)
+            if timeline.columns.kind[place] == RESULT
+        }
+        total = timeline.calls(assistant) - (timeline.calls(assistant - 1) if assistant else 0)
+        return tuple(
+            PendingCall(
+                str(call),
+                timeline.call_name(assistant, call),
+                inputs[call] if call < len(inputs) else None,
+                answered=call in answered,
+            )
+            for call in range(total)
+        )
+
+    def _inputs(self, assistant: int) -> list[Json]:
+        record = self._load(assistant)
+        if not isinstance(record, AssistantRecord):
+            return []
+        return [block.input for block in read_blocks(record.message.content) if block.kind == "call"]
+
+    def _last_role(self, messages: int) -> str:
+        """Give the role of the last message from the index alone."""
+        if not messages:
+            return ""
+        columns = self.reader.timeline.columns
+        first = bisect_left(columns.messages, messages)
+        return "assistant" if first < len(columns.kind) and columns.kind[first] == ASSISTANT else "user"
+
+    def _answers(self, index: int, item: int) -> tuple[Answer | None, ...]:
+        timeline = self.reader.timeline
+        columns = timeline.columns
+        kind = columns.kind[item]
+        if kind == RESULT:
+            linked = timeline.link(index)
+            if linked is None:
+                return ()
+            return (Answer(timeline.row(linked).seq, timeline.tool_name(index)),)
+        if kind != ASSISTANT:
+            return ()
+        total = timeline.calls(item) - (timeline.calls(item - 1) if item else 0)
+        found: dict[int, Answer] = {}
+        for place in range(item + 1, min(timeline.items, item + 1 + _MOST_IN_A_TURN)):
+            if columns.last_assistant[place] != item + 1:
+                break
+            call = columns.link[place]
+            if columns.kind[place] == RESULT and call >= 0 and call not in found:
+                found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
+        return tuple(found.get(call) for call in range(total))
+

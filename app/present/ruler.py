@@ -1,0 +1,137 @@
+"""The whole run on one line: a mark for what each stretch of it holds, by count of rows or by recorded time."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from refold.app.lines import Role, RulerCell
+from refold.app.safe import Safe
+from refold.core.timeline import Timeline
+
+IDLE: Final = 20.0
+"""Seconds after which waiting is drawn no longer than this."""
+
+_SLICE: Final = 2000
+_LOOKED_AT: Final = 64
+
+_KINDS: Final[dict[str, tuple[str, Role]]] = {
+    "meta": ("█", "user"),
+    "user": ("█", "user"),
+    "assistant": ("▂", "assistant"),
+    "call": ("▄", "call"),
+    "result": ("▆", "result"),
+    "event": ("▁", "dim"),
+    "note": ("▁", "dim"),
+    "terminal": ("■", "terminal"),
+    "damage": ("⚠", "problem"),
+}
+_ERROR: Final = RulerCell(Safe("✗"), "problem")
+_DAMAGE: Final = RulerCell(Safe("⚠"), "problem")
+_WAITING: Final = RulerCell(Safe("⋯"), "dim")
+_NOTHING: Final = RulerCell(Safe("─"), "dim")
+
+
+def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
+    """Give one cell a column, every row taking the same room."""
+    buckets = timeline.buckets(width)
+    if not buckets:
+        return (_NOTHING,) * width
+    cells: list[RulerCell] = []
+    before = -1
+    for column in range(width):
+        index = column * len(buckets) // width
+        bucket = buckets[index]
+        if bucket.damage and index != before:
+            cells.append(_DAMAGE)
+        elif bucket.error and index != before:
+            cells.append(_ERROR)
+        else:
+            glyph, role = _KINDS[bucket.kind]
+            cells.append(RulerCell(Safe("▆" if bucket.kind == "damage" else glyph), role))
+        before = index
+    return tuple(cells)
+
+
+def fraction_of_row(timeline: Timeline, row: int) -> float:
+    """Give where a row stands on the ruler by count, from 0 to 1."""
+    return (row + 0.5) / timeline.rows if timeline.rows else 0.0
+
+
+def row_of_fraction(timeline: Timeline, fraction: float) -> int:
+    """Give the row at a place on the ruler by count."""
+    return min(max(0, int(fraction * timeline.rows)), max(0, timeline.rows - 1))
+
+
+class TimeScale:
+    """The recorded times of a run as one running sum, long waits shortened. Built in slices, extended when it grows."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._sums = array("d")
+        self._long = array("B")
+        self._last = float("nan")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every item of the timeline is in it."""
+        return len(self._sums) >= self._timeline.items
+
+    @property
+    def total(self) -> float:
+        """The length of the scale in seconds, shortened waits counted short."""
+        return self._sums[-1] if self._sums else 0.0
+
+    def extend(self) -> Iterator[None]:
+        """Take in the items that are not in it yet; each step is one small slice of work."""
+        del self._sums[self._timeline.items :], self._long[self._timeline.items :]
+        seconds = self._timeline.columns.seconds
+        while not self.complete:
+            start = len(self._sums)
+            total = self.total
+            for value in seconds[start : start + _SLICE]:
+                waited = max(0.0, value - self._last) if value == value and self._last == self._last else 0.0
+                if value == value:
+                    self._last = value
+                total += min(waited, IDLE)
+                self._sums.append(total)
+                self._long.append(waited > IDLE)
+            yield
+
+    def cells(self, width: int) -> tuple[RulerCell, ...]:
+        """Give one cell a column; the time before a record is drawn as the wait for it."""
+        if not self.total or not width:
+            return cells_by_count(self._timeline, width)
+        return tuple(self._cell(column, width) for column in range(width))
+
+    def fraction(self, item: int) -> float:
+        """Give where an item stands on the scale, from 0 to 1."""
+        return self._sums[min(item, len(self._sums) - 1)] / self.total if self.total else 0.0
+
+    def item(self, fraction: float) -> int:
+        """Give the item whose wait covers a place on the scale."""
+        return min(bisect_left(self._sums, fraction * self.total), max(0, len(self._sums) - 1))
+
+    def _cell(self, column: int, width: int) -> RulerCell:
+        timeline = self._timeline
+        start, end = self.total * column / width, self.total * (column + 1) / width
+        first = bisect_left(self._sums, start) if column else 0
+        stop = bisect_right(self._sums, end) if column == width - 1 else bisect_left(self._sums, end)
+        if first >= stop:
+            covering = min(stop, len(self._sums) - 1)
+            if self._long[covering]:
+                return _WAITING
+            glyph, role = _KINDS[timeline.kind(covering)]
+            return RulerCell(Safe(glyph if glyph not in "⚠■" else "▁"), role)
+        problems = timeline.problem_items()
+        near = problems[bisect_left(problems, first) : bisect_left(problems, stop)][:_LOOKED_AT]
+        if any(timeline.kind(item) == "damage" for item in near):
+            return _DAMAGE
+        if near:
+            return _ERROR
+        step = max(1, (stop - first) // _LOOKED_AT)
+        kinds = [timeline.kind(item) for item in range(first, stop, step)]
+        glyph, role = _KINDS[max(set(kinds), key=lambda kind: (kinds.count(kind), kind))]
+        return RulerCell(Safe(glyph), role)

@@ -1,0 +1,229 @@
+"""The folded state after a record, and what that record changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from refold.app.lines import Cell, Line, Role
+from refold.app.present import units
+from refold.app.present.layout import BLANK, cell, flow, spread
+from refold.app.present.record import fingerprint_lines
+from refold.app.present.rows import argument_cells
+from refold.app.safe import Safe
+from refold.core.errors import CorruptJournal, FoldError, UnsupportedVersion
+from refold.core.records import Fingerprint, Json
+from refold.core.state import Counters, RunState, Terminal
+
+_LABEL: Final = 11
+_BAR: Final = 20
+
+
+class PendingCall(NamedTuple):
+    """A call of the open turn."""
+
+    id: str
+    name: str
+    input: Json
+    answered: bool
+
+
+class Moment(NamedTuple):
+    """What the pane says about the run after one record."""
+
+    counters: Counters
+    next_iteration: int
+    messages: int
+    last_role: str
+    stop_reason: str
+    calls: tuple[PendingCall, ...] | None
+    """The calls of the open turn; None where no turn is open."""
+    terminal: Terminal | None
+    interactive: bool
+    fingerprint: Fingerprint
+
+
+class StateView(NamedTuple):
+    """The pane: where it stands, what holds there, what held one record before."""
+
+    seq: int | None
+    now: Moment | None
+    before: Moment | None = None
+    error: FoldError | None = None
+    """Why the strict fold does not reach this far; the moment is a best effort then."""
+    ending: str = ""
+    """What is said about the end of the run where the cursor stands on it."""
+
+
+def moment(state: RunState, calls: tuple[PendingCall, ...] | None, last_role: str) -> Moment:
+    """Take from a state what the pane shows."""
+    return Moment(
+        counters=state.counters,
+        next_iteration=state.next_iteration,
+        messages=len(state.messages),
+        last_role=last_role,
+        stop_reason=state.last_stop_reason,
+        calls=calls,
+        terminal=state.terminal,
+        interactive=state.interactive,
+        fingerprint=state.fingerprint,
+    )
+
+
+def state_lines(view: StateView, width: int) -> Iterator[Line]:
+    """Give the lines of the pane for a width."""
+    where = "before the first record" if view.seq is None else f"after seq {view.seq}"
+    yield from flow((cell("State ", "strong"), cell(where, "strong")), width)
+    if view.error is not None:
+        yield from _error_lines(view.error, width, has_state=view.now is not None)
+    if view.ending:
+        yield from flow((cell(view.ending, "problem"),), width, 2)
+    yield BLANK
+    if view.now is None:
+        return
+    yield from _numbers(view.now, view.before, width)
+    yield BLANK
+    yield from _calls(view.now, view.before, width)
+    yield BLANK
+    yield (cell("Fingerprint", "strong"),)
+    yield from fingerprint_lines(view.now.fingerprint, width)
+    yield from _plain("interactive", "yes" if view.now.interactive else "no", width)
+
+
+def _error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Line]:
+    if isinstance(error, CorruptJournal) and has_state:
+        what = f"line {error.line:,} could not be read" if error.line is not None else error.detail
+        yield from flow((cell(f"⚠ reconstructed: {what}", "problem", 1000),), width, 2)
+        note = "A best effort over the readable records. No resume is ever made from it."
+        yield from flow((cell(note, "dim"),), width)
+        return
+    yield from flow((cell(f"⚠ {error}", "problem", 1000),), width, 2)
+    if isinstance(error, UnsupportedVersion):
+        yield from flow((cell("Written by a newer version: its records are shown, not folded.", "warn"),), width)
+    if error.remedy:
+        yield from flow((cell(f"→ {error.remedy}", "dim"),), width, 2)
+
+
+def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
+    counters = now.counters
+    past = before.counters if before is not None else None
+    yield _row("turn", (cell(units.grouped(counters.llm_calls)),), width, _grown(counters.llm_calls, past and past.llm_calls))
+    yield _row(
+        "iteration",
+        (cell("next ", "dim"), cell(units.grouped(now.next_iteration))),
+        width,
+        _was(now.next_iteration, before and before.next_iteration),
+    )
+    last = (cell("   last ", "dim"), cell(now.last_role, _role(now.last_role))) if now.last_role else ()
+    yield _row(
+        "messages",
+        (cell(units.grouped(now.messages)), *last),
+        width,
+        _grown(now.messages, before and before.messages),
+    )
+    yield _row("tool calls", _tool_calls(counters), width, _grown(counters.tool_calls, past and past.tool_calls))
+    yield _row("stopped by", (cell(now.stop_reason or "–", "text", 80),), width, _was(now.stop_reason, before and before.stop_reason))
+    ended = now.terminal
+    text = "–" if ended is None else f"{ended.reason}  {ended.message}"
+    role: Role = "dim" if ended is None else "good" if ended.reason == "completed" else "warn"
+    yield _row("terminal", (cell(text, role, 400),), width, "here" if before is not None and before.terminal != ended else "")
+    yield BLANK
+    grown = "" if past is None or past.tokens == counters.tokens else f"+{units.short(counters.tokens - past.tokens)}"
+    yield _row("tokens", (cell(units.grouped(counters.tokens)),), width, grown)
+    for name, value, old in (
+        ("in", counters.in_tokens, past and past.in_tokens),
+        ("out", counters.out_tokens, past and past.out_tokens),
+        ("cache read", counters.cache_read_tokens, past and past.cache_read_tokens),
+        ("cache write", counters.cache_create_tokens, past and past.cache_create_tokens),
+    ):
+        if value:
+            yield _row(name, (cell(f"{value:>12,}"),), width, _grown(value, old), nested=True)
+    yield from _limits(now, width)
+
+
+def _limits(now: Moment, width: int) -> Iterator[Line]:
+    print_ = now.fingerprint
+    if print_.max_tokens > 0:
+        unit = f"of {units.short(print_.max_tokens)} tokens"
+        yield _row("budget", _bar(now.counters.tokens, print_.max_tokens, unit), width, "")
+    if print_.max_iterations > 0:
+        unit = f"{units.grouped(now.next_iteration)} of {units.grouped(print_.max_iterations)} iterations"
+        yield _row("limit", _bar(now.next_iteration, print_.max_iterations, unit), width, "")
+
+
+def _bar(used: int, limit: int, unit: str) -> tuple[Cell, ...]:
+    share = max(0.0, used / limit)
+    filled = min(_BAR, round(share * _BAR))
+    role: Role = "problem" if share >= 1 else "warn" if share >= 0.8 else "accent"
+    percent = "<1%" if 0 < share < 0.01 else f"{share:.0%}" if share < 100 else "over 9999%"
+    return (
+        Cell(Safe("━" * filled), role),
+        Cell(Safe("─" * (_BAR - filled)), "dim"),
+        cell(f" {percent:>4} ", role),
+        cell(unit, "dim"),
+    )
+
+
+def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
+    if now.calls is None:
+        closed = before is not None and before.calls is not None
+        text = "no turn is open" if not closed else "the turn is closed: all its calls are answered"
+        yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
+        return
+    open_ = sum(not call.answered for call in now.calls)
+    summary = f"{units.plural(len(now.calls), 'call')}, {open_} unanswered"
+    yield _row("pending", (cell(summary, "warn" if open_ else "text"),), width, "" if before is None or before.calls == now.calls else "here")
+    known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
+    for call in now.calls[:200]:
+        mark, word, role = ("✓", "answered", "good") if call.answered else ("?", "no result: outcome unknown", "warn")
+        new = known is not None and known.get(call.id) != call.answered
+        head: tuple[Cell, ...] = (cell(f"{mark} ", _as_role(role)), cell(call.name or "unnamed tool", "call", 80), cell("  "))
+        yield _mark_changed((*head, *argument_cells(call.input, 120)[:1], cell(f"  {word}", _as_role(role))), width, "here" if new else "", indent=4)
+    if len(now.calls) > 200:
+        yield (cell(f"    ⋯ {units.plural(len(now.calls) - 200, 'more call')}", "dim"),)
+
+
+def _as_role(name: str) -> Role:
+    return "good" if name == "good" else "warn"
+
+
+def _tool_calls(counters: Counters) -> tuple[Cell, ...]:
+    cells = (cell(units.grouped(counters.tool_calls)), cell(" results", "dim"))
+    if counters.remote_tool_calls:
+        return (*cells, cell(f", {units.grouped(counters.remote_tool_calls)} remote", "dim"))
+    return cells
+
+
+def _role(name: str) -> Role:
+    return "assistant" if name == "assistant" else "user" if name == "user" else "text"
+
+
+def _grown(value: int, old: int | None) -> str:
+    if old is None or value == old:
+        return ""
+    return f"+{units.grouped(value - old)}" if value > old else f"was {units.grouped(old)}"
+
+
+def _was(value: object, old: object) -> str:
+    if old is None or value == old:
+        return ""
+    return f"was {old}" if old != "" else "here"
+
+
+def _row(name: str, value: tuple[Cell, ...], width: int, change: str, *, nested: bool = False) -> Line:
+    indent = 2 if nested else 0
+    label = cell(f"{'':{indent}}{name:<{_LABEL - indent}} ", "dim")
+    return _mark_changed((label, *value), width, change)
+
+
+def _mark_changed(cells: tuple[Cell, ...], width: int, change: str, *, indent: int = 2) -> Line:
+    """Give a line with a mark at its edge where this record changed what it says."""
+    if not change:
+        return spread((Cell(Safe(" " * indent), "text"), *cells), (), width)
+    note = "changed here" if change == "here" else f"{change} here"
+    mark = f"{'▸':<{indent}}"
+    return spread((Cell(Safe(mark), "accent"), *cells), (cell(f" {note}", "accent", 40),), width, least=16)
+
+
+def _plain(name: str, value: str, width: int) -> Iterator[Line]:
+    yield from flow((cell(f"{name:<{_LABEL + 1}}", "dim"), cell(value)), width, _LABEL)
