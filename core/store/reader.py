@@ -263,6 +263,10 @@ class RunReader:
         length = max(0, span.end - span.start - start)
         return self._pread(span.start + start, length if size is None else min(size, length))
 
+    def bytes_at(self, start: int, size: int) -> bytes:
+        """Give bytes of the file by their place in it, fewer where it ends."""
+        return self._pread(start, size)
+
     def record(self, item: int) -> Record:
         """Decode an item strictly.
 
