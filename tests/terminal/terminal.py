@@ -9,18 +9,15 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pyte
 from tests.terminal import wire
 
-ROOT = Path(__file__).parent.parent.parent
 KEYS = {
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
     "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "escape": "\x1b", "tab": "\t", "space": " ",
@@ -48,14 +45,24 @@ class Terminal:
 
     def __init__(
         self,
-        command: Sequence[str | Path],
+        command: Sequence[str | bytes],
         *,
         columns: int = 120,
         rows: int = 40,
         env: Mapping[str, str] | None = None,
         stdout: int | None = None,
+        rights: Callable[[], None] | None = None,
     ) -> None:
-        """Start the command; `env` is all the environment it gets; `stdout` goes elsewhere if given."""
+        """Start the command.
+
+        Args:
+            command: The program and its arguments.
+            columns: Width of the window.
+            rows: Height of the window.
+            env: All the environment it gets.
+            stdout: Where its standard output goes; the terminal if left out.
+            rights: What the new process does first, to give up rights.
+        """
         self.sent = bytearray()
         """Every byte the process wrote to the terminal."""
         self.replies: list[str] = []
@@ -67,11 +74,11 @@ class Terminal:
         self._size(columns, rows)
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
-            [str(part) for part in command],
+            command,
             stdin=slave, stdout=slave if stdout is None else stdout, stderr=slave,
             env=dict(env) if env is not None else None,
             start_new_session=True,
-            preexec_fn=lambda: _own_terminal(slave),
+            preexec_fn=lambda: _own_terminal(slave, rights),
         )  # fmt: skip
         os.close(slave)
 
@@ -215,9 +222,11 @@ class Terminal:
             self._master = -1
 
 
-def _own_terminal(slave: int) -> None:
+def _own_terminal(slave: int, rights: Callable[[], None] | None) -> None:
     """Make the pty the controlling terminal of the new process."""
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    if rights is not None:
+        rights()
 
 
 def _whole(data: bytes) -> int:
@@ -234,27 +243,3 @@ def _whole(data: bytes) -> int:
         if byte < 0x80:
             break
     return cut
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    """Give an environment in which every directory that Refold looks at lies under `home`."""
-    return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
-        "XDG_CACHE_HOME": str(home / "cache"),
-        "XDG_CONFIG_HOME": str(home / "config"),
-        "XDG_DATA_HOME": str(home / "data"),
-        "TERM": "xterm-256color",
-        "COLORTERM": "truecolor",
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
-        "TEXTUAL_ANIMATIONS": "none",
-        **more,
-    }
-
-
-def refold(*arguments: str | Path) -> list[str]:
-    """Give the command line of the program under test."""
-    code = "import sys; from refold.app.cli import main; sys.exit(main())"
-    return [sys.executable, "-c", code, *map(str, arguments)]

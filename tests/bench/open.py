@@ -1,0 +1,115 @@
+"""How soon the first rows of a run stand on a real terminal, and what memory the program then holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tests.bench.data import Data
+from tests.bench.figures import Figure, figure, interleaved, ratio
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+
+HELLO = (
+    "from textual.app import App\nfrom textual.widgets import Static\n"
+    "class Hello(App[None]):\n"
+    "    def compose(self):\n        yield Static('hello world')\n"
+    "Hello().run()\n"
+)
+SHOWN = ("reconcile the invoices", "the ledger is closed")
+"""A piece of the first and of the last record of a generated run: either proves that rows are there."""
+
+
+def rows_shown(screen: str) -> bool:
+    """Say whether rows of a generated run stand on the screen."""
+    return any(text in screen for text in SHOWN)
+
+
+def hello_command() -> list[str | bytes]:
+    """Give the command of a program that shows two words with the same toolkit."""
+    return [sys.executable, "-c", HELLO]
+
+
+def anonymous_kib(pid: int) -> int:
+    """Give the memory of a process that is its own, not mapped from files."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").split("\n"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    raise LookupError(f"no RssAnon for {pid}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Give the CPU time of every thread of a process so far."""
+    return sum(int(p.read_bytes().split()[0]) for p in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
+def at_rest(terminal: Terminal, *, quiet: float = 0.6, limit: float = 120.0) -> None:
+    """Read until the process has used next to no CPU for a while."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        before = cpu_seconds(terminal.pid)
+        until = time.monotonic() + quiet
+        while (left := until - time.monotonic()) > 0:
+            terminal.pump(left)
+        if cpu_seconds(terminal.pid) - before < quiet * 0.05:
+            return
+
+
+def _start(data: Data, path: Path | None) -> float:
+    home = data.home("open")
+    command = hello_command() if path is None else refold("open", path)
+    with Terminal(command, env=environment(home)) as terminal:
+        terminal.wait((lambda s: "hello world" in s) if path is None else rows_shown, limit=60)
+        return (time.perf_counter() - terminal.started) * 1000
+
+
+def _memory(data: Data, path: Path | None) -> float:
+    home = data.home("memory")
+    command = hello_command() if path is None else refold("open", path)
+    with Terminal(command, env=environment(home)) as terminal:
+        terminal.wait((lambda s: "hello world" in s) if path is None else rows_shown, limit=60)
+        at_rest(terminal)
+        if path is not None:
+            terminal.press("end", "pageup", "home", "pagedown", "end")
+            at_rest(terminal)
+        return anonymous_kib(terminal.pid) / 1024
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """First rows and memory, against a program that only says hello."""
+    taken = interleaved(
+        {
+            "hello": lambda: _start(data, None),
+            "small": lambda: _start(data, data.small),
+            "big": lambda: _start(data, data.big),
+            "huge": lambda: _start(data, data.huge_record),
+        },
+        rounds,
+    )
+    group = "first rows"
+    figures = [
+        figure(group, "hello world", taken["hello"], "ms"),
+        figure(group, "1 MB run", taken["small"], "ms"),
+        figure(group, "large run", taken["big"], "ms"),
+        figure(group, "one 50 MB record", taken["huge"], "ms"),
+        ratio(group, "large run / hello world", taken["big"], taken["hello"], 1.25),
+        ratio(group, "large run / 1 MB run", taken["big"], taken["small"], 1.05),
+        ratio(group, "50 MB record / 1 MB run", taken["huge"], taken["small"], 1.1),
+    ]
+    held = interleaved(
+        {
+            "hello": lambda: _memory(data, None),
+            "big": lambda: _memory(data, data.big),
+            "huge": lambda: _memory(data, data.huge_record),
+        },
+        min(rounds, 3),
+    )
+    over = [big - hello for big, hello in zip(held["big"], held["hello"], strict=True)]
+    over_huge = [big - hello for big, hello in zip(held["huge"], held["hello"], strict=True)]
+    return [
+        *figures,
+        figure("memory", "hello world", held["hello"], "MB"),
+        figure("memory", "large run, over hello world", over, "MB", 70.0),
+        figure("memory", "50 MB record, over hello world", over_huge, "MB", 70.0),
+    ]

@@ -1,0 +1,68 @@
+"""What a step of the cursor costs, and how long background work keeps the screen waiting."""
+
+from __future__ import annotations
+
+import time
+
+from tests.bench.data import Data
+from tests.bench.figures import Figure, percentile
+from tests.bench.open import at_rest, cpu_seconds, rows_shown
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+
+STEPS = 300
+
+
+def _steps(data: Data, *, key: str, pause: float) -> list[float]:
+    """Give CPU milliseconds of the whole program a key, terminal output included."""
+    taken: list[float] = []
+    with Terminal(refold("open", data.big), env=environment(data.home("scrub"))) as terminal:
+        terminal.wait(rows_shown, limit=60)
+        at_rest(terminal)
+        terminal.press("home")
+        at_rest(terminal)
+        for _ in range(STEPS // 20):
+            before = cpu_seconds(terminal.pid)
+            for _ in range(20):
+                terminal.send(key)
+                until = time.monotonic() + pause
+                while (left := until - time.monotonic()) > 0:
+                    terminal.pump(left)
+            taken.append((cpu_seconds(terminal.pid) - before) * 1000 / 20)
+    return taken
+
+
+def _latency(data: Data, *, indexing: bool) -> list[float]:
+    """Give milliseconds from a key to the first byte of its answer, at rest or while the index grows."""
+    taken: list[float] = []
+    with Terminal(refold("open", data.big), env=environment(data.home("latency"))) as terminal:
+        terminal.wait(rows_shown, limit=60)
+        if not indexing:
+            at_rest(terminal)
+        terminal.press("home", settle=0.02)
+        end = time.monotonic() + 1.2
+        while len(taken) < 200 and (not indexing or time.monotonic() < end):
+            terminal.settle(0.01, limit=0.05)
+            length = len(terminal.sent)
+            started = time.perf_counter()
+            terminal.send("down")
+            while len(terminal.sent) == length and time.perf_counter() - started < 5:
+                terminal.pump(0.5)
+            taken.append((time.perf_counter() - started) * 1000)
+    return taken
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """CPU of a cursor step with and without the panes, and key latency at rest and while indexing."""
+    del rounds
+    fast, slow = _steps(data, key="down", pause=0.02), _steps(data, key="down", pause=0.25)
+    rest, busy = _latency(data, indexing=False), _latency(data, indexing=True)
+    group = "cursor step, large run"
+    return [
+        Figure(group, "key held down, CPU of everything", percentile(fast, 0.5), "ms", None, STEPS),
+        Figure(group, "key by key with panes, CPU of everything", percentile(slow, 0.5), "ms", None, STEPS),
+        Figure("key to first byte", "at rest, median", percentile(rest, 0.5), "ms", None, len(rest)),
+        Figure("key to first byte", "at rest, p99", percentile(rest, 0.99), "ms", 50.0, len(rest)),
+        Figure("key to first byte", "while indexing, median", percentile(busy, 0.5), "ms", None, len(busy)),
+        Figure("key to first byte", "while indexing, p99", percentile(busy, 0.99), "ms", 50.0, len(busy)),
+    ]

@@ -1,0 +1,84 @@
+"""How soon an appended record stands on the screen of a program that watches."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests import generate
+from tests.bench.data import Data
+from tests.bench.figures import Figure, percentile
+from tests.bench.open import at_rest, cpu_seconds, rows_shown
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+
+TRIES = 30
+
+
+def _record(number: int) -> bytes:
+    words = generate.Wording.of("native")
+    block = words.text_block(generate.go_string(f"appended number {number:05d} here"))
+    payload = b'{"iteration":%d,"message":%b,"stop_reason":"end_turn","in_tokens":1,"out_tokens":1}' % (
+        number, words.message(b"assistant", [block]),
+    )  # fmt: skip
+    return words.line(number, b"assistant", payload, number / 10)
+
+
+def _appended(path: Path, home: Path, first: int) -> tuple[list[float], float]:
+    """Append records one by one; give milliseconds until each is shown, and idle CPU a second in ms."""
+    taken = []
+    with Terminal(refold("open", path), env=environment(home)) as terminal:
+        terminal.wait(rows_shown, limit=60)
+        at_rest(terminal)
+        terminal.press("end")
+        at_rest(terminal)
+        before = cpu_seconds(terminal.pid)
+        terminal.settle(3.0, limit=3.0)
+        idle = (cpu_seconds(terminal.pid) - before) / 3 * 1000
+        for number in range(first, first + TRIES):
+            with path.open("ab", buffering=0) as file:
+                started = time.perf_counter()
+                file.write(_record(number))
+                terminal.wait(f"appended number {number:05d}", limit=10)
+                taken.append((time.perf_counter() - started) * 1000)
+            terminal.settle(0.08)
+    return taken, idle
+
+
+def _listed(data: Data) -> list[float]:
+    """Append to a run while the list is open; give milliseconds until its row has changed."""
+    directory = data.directory / "listed"
+    path = generate.runs(directory, 20, size=20_000, seed=data.seed)[10]
+    taken = []
+    with Terminal(refold("--only", "--root", directory), env=environment(data.home("listed"))) as terminal:
+        terminal.wait("run-0", limit=60)
+        at_rest(terminal)
+        for number in range(5_000, 5_000 + TRIES):
+            length = len(terminal.sent)
+            with path.open("ab", buffering=0) as file:
+                started = time.perf_counter()
+                file.write(_record(number))
+            while path.stem[:10] not in terminal.sent[length:].decode("utf-8", "replace"):
+                assert time.perf_counter() - started < 10, "the row never changed"
+                terminal.pump(1.0)
+            taken.append((time.perf_counter() - started) * 1000)
+            terminal.settle(0.1)
+    return taken
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """Append to visible: in an open small run, in an open large run, in the list."""
+    del rounds
+    small, idle = _appended(data.small, data.home("tail"), 1_000_000)
+    big, _ = _appended(data.big, data.home("tail"), 1_000_000)
+    rows = _listed(data)
+    group = "append to visible"
+    return [
+        Figure(group, "open 1 MB run, median", percentile(small, 0.5), "ms", 100.0, len(small)),
+        Figure(group, "open 1 MB run, p99", percentile(small, 0.99), "ms", 100.0, len(small)),
+        Figure(group, "open large run, median", percentile(big, 0.5), "ms", 100.0, len(big)),
+        Figure(group, "open large run, p99", percentile(big, 0.99), "ms", 100.0, len(big)),
+        Figure(group, "row of the list, median", percentile(rows, 0.5), "ms", 100.0, len(rows)),
+        Figure(group, "row of the list, p99", percentile(rows, 0.99), "ms", 100.0, len(rows)),
+        Figure("idle", "CPU a second with an open run", idle, "ms", None, 1),
+    ]
