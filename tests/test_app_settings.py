@@ -35,7 +35,7 @@ def test_defaults_follow_xdg(tmp_path: Path) -> None:
     assert settings.log_file == state / "refold" / "refold.log"
     assert settings.cache_dir == tmp_path / ".cache" / "refold"
     assert settings.config_file == tmp_path / ".config" / "refold" / "config.toml"
-    assert not (settings.no_color or settings.ascii or settings.dumb or settings.utc)
+    assert [settings.no_color, settings.ascii, settings.dumb, settings.utc] == [False] * 4
 
 
 def test_xdg_variables_count_when_absolute(tmp_path: Path) -> None:
@@ -171,14 +171,17 @@ def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_the_log_says_where_and_never_what(tmp_path: Path) -> None:
     log = tmp_path / "state" / "refold.log"
     secret = "the text of a record"
-    try:
+
+    def fail() -> None:
         try:
-            raise KeyError(secret)
+            {}[secret]
         except KeyError as error:
             raise ValueError(secret + "\x1b]0;x\x07") from error
-    except ValueError as error:
-        assert record_fault(log, error) == log
-        assert record_fault(log, error) == log
+
+    with pytest.raises(ValueError, match=secret) as caught:
+        fail()
+    assert record_fault(log, caught.value) == log
+    assert record_fault(log, caught.value) == log
     said = log.read_text()
     assert said.count("builtins.ValueError") == 2
     assert "builtins.KeyError" in said
