@@ -1,0 +1,51 @@
+"""Work that takes longer than the screen may wait, done on the event loop in slices of a few milliseconds.
+
+Slices need no thread, so nothing has to be locked, and a cancelled task ends between two of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLICE = 0.003
+"""Seconds that one slice holds the loop; keys and painting have their turn after each."""
+
+
+async def slices(work: Iterator[T], *, seconds: float = SLICE) -> AsyncGenerator[list[T], None]:
+    """Run an iterator to its end, yielding what each slice of time produced.
+
+    The iterator should do a small piece of work for each value. It is closed when the consumer stops early;
+    use `contextlib.aclosing` where that can happen.
+    """
+    close: Callable[[], None] = getattr(work, "close", _nothing)
+    try:
+        while True:
+            batch: list[T] = []
+            end = time.perf_counter() + seconds
+            for value in work:
+                batch.append(value)
+                if time.perf_counter() >= end:
+                    break
+            else:
+                if batch:
+                    yield batch
+                return
+            yield batch
+            await asyncio.sleep(0)
+    finally:
+        close()
+
+
+async def until_done(step: Callable[[float], bool], *, seconds: float = SLICE) -> None:
+    """Call `step` with the time it may take, until it says that all is done."""
+    while not step(seconds):
+        await asyncio.sleep(0)
+
+
+def _nothing() -> None:
+    """Stand for the end of an iterator that holds nothing."""
