@@ -1,0 +1,71 @@
+"""The last thing before the terminal: whatever a widget was given, no command and no link leaves."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+from refold.app.glyphs import to_ascii
+
+FORBIDDEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+"""Characters that a terminal obeys, hides, or reorders the line by.
+
+They are deleted, not replaced: Textual counts them as no cell, so a picture here would push the row out
+of the terminal. Pictures are made by `app.safe`, which comes first.
+"""
+
+
+class LastGate(LineFilter):
+    """Deletes forbidden characters and drops links from every segment."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments as they may be written."""
+        return [segment if _may_pass(segment) else _washed(segment) for segment in segments]
+
+
+class OnlyAscii(LineFilter):
+    """Draws in ASCII, cell for cell, for a terminal that is not UTF-8."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments with what stands for their glyphs."""
+        return [
+            segment
+            if segment.control or segment.text.isascii()
+            else Segment(to_ascii(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+class Colourless(LineFilter):
+    """Leaves bold, dim, reverse and underline, and not one colour code."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments without colours."""
+        return [
+            Segment(text, None if style is None else style.without_color, control)
+            for text, style, control in segments
+        ]
+
+
+def _may_pass(segment: Segment) -> bool:
+    """Nothing to delete, nothing to drop."""
+    text, style, control = segment
+    if control:
+        return True
+    if style is not None and style.link is not None:
+        return False
+    return (text.isascii() and text.isprintable()) or FORBIDDEN.search(text) is None
+
+
+def _washed(segment: Segment) -> Segment:
+    """The segment without what must not pass."""
+    style: Style | None = segment.style
+    return Segment(FORBIDDEN.sub("", segment.text), None if style is None else style.update_link(None))

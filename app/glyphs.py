@@ -1,0 +1,108 @@
+"""The drawn characters that are not letters, what they mean, and what stands for them in plain ASCII.
+
+Every one is in DejaVu Sans Mono and JetBrains Mono and takes one cell; so does what stands for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ASCII: Final[dict[str, str]] = {
+    # marks
+    "●": "*",
+    "◆": "#",
+    "◇": "o",
+    "✓": "+",
+    "√": "+",
+    "✗": "x",
+    "╳": "x",
+    "×": "x",
+    "⚠": "!",
+    "■": "=",
+    "▮": "=",
+    "▪": "-",
+    "▾": "v",
+    "▸": ">",
+    "▶": ">",
+    "◂": "<",
+    "◀": "<",
+    "▼": "v",
+    "▲": "^",
+    "⋯": ".",
+    "…": ".",
+    "ψ": "Y",
+    "‹": "<",
+    "›": ">",
+    "·": ".",
+    "•": "*",
+    "◌": "o",
+    "⏎": "$",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "“": '"',
+    "”": '"',
+    "„": '"',
+    "‘": "'",
+    "’": "'",
+    "≈": "~",
+    "≤": "<",
+    "≥": ">",
+    "␡": "?",
+    # arrows
+    "←": "<",
+    "→": ">",
+    "↑": "^",
+    "↓": "v",
+    "↵": "<",
+    "⇥": ">",
+    "↔": "-",
+    "↕": "|",
+    # lines
+    **dict.fromkeys("─╌┄┈╴╶━╍┅┉╸╺═▔▁", "-"),
+    **dict.fromkeys("│╎┆┊╵╷┃╏┇┋╹╻║▏▎▍▌▐▕", "|"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╯╰╱╲┏┓┗┛┣┫┳┻╋╔╗╚╝╠╣╦╩╬", "+"),
+    # amounts
+    "▂": ".",
+    "▃": ":",
+    "▄": ":",
+    "▅": "+",
+    "▆": "*",
+    "▇": "#",
+    "█": "#",
+    "░": ".",
+    "▒": ":",
+    "▓": "#",
+    "▀": "^",
+    "▊": "|",
+    "▋": "|",
+    "▉": "#",
+}
+
+MEANINGS: Final[tuple[tuple[str, str], ...]] = (
+    ("●", "what the user said; a run that is running"),
+    ("◆", "what the assistant said"),
+    ("├ └", "a call, and the result that belongs to it"),
+    ("▮", "suspended: the program that wrote it meant to go on"),
+    ("✗", "crashed, failed"),
+    ("✓", "completed"),
+    ("■", "stopped by a limit"),
+    ("◇", "written by a newer version"),
+    ("⚠", "damage, with its count: a place that cannot be read"),
+    ("ψ", "a fork"),
+    ("…", "cut to fit"),
+    ("␛ ‹RLO›", "a character that would command or confuse the terminal, by its name"),
+)
+"""The legend of the help page."""
+
+
+def to_ascii(text: str) -> str:
+    """The text in ASCII, cell for cell; what has no likeness becomes question marks."""
+    if text.isascii():
+        return text
+    from refold.app.safe import width
+
+    return "".join(
+        character if character.isascii() else ASCII.get(character, "?" * width(character))
+        for character in text
+    )

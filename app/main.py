@@ -1,0 +1,135 @@
+"""The application: wiring, theme, the last gate and the error door, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import events, on
+from textual.app import App
+from textual.binding import BindingType
+from textual.command import Provider
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from refold.app import keys, safe, themes
+from refold.app.failure import EXIT_CODE, fault, words
+from refold.app.gate import Colourless, LastGate, OnlyAscii
+from refold.app.log import record_fault
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
+DEAF_SECONDS: Final = 0.05
+"""After the start, answers of the terminal to what stood on it before are not taken for keys."""
+
+
+def _commands() -> type[Provider]:
+    """The palette's provider, imported when the palette opens."""
+    from refold.app.commands import RefoldCommands
+
+    return RefoldCommands
+
+
+class RefoldApp(App[None]):
+    """Shows one first screen; the screens open each other."""
+
+    TITLE = "Refold"
+    CSS_PATH: ClassVar[list[str | os.PathLike[str]]] = [  # type: ignore[assignment]
+        "../styles/base.tcss",
+        "../styles/rows.tcss",
+        "../styles/dialogs.tcss",
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
+    COMMANDS = {_commands}  # noqa: RUF012
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(self, settings: Settings, start: Callable[[], Screen[None]]) -> None:
+        super().__init__(ansi_color=True if settings.no_color else None)
+        self.settings = settings
+        self.no_color = settings.no_color
+        self._first_screen = start
+        self._gates: list[LineFilter] = [LastGate()]
+        if settings.ascii:
+            self._gates.append(OnlyAscii())
+        if settings.no_color:
+            self._gates.append(Colourless())
+        self._deaf_until = 0.0
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        known = settings.theme in self.available_themes
+        self._unknown_theme = "" if known else settings.theme
+        self.theme = settings.theme if known else themes.DARK.name
+
+    def get_default_screen(self) -> Screen[None]:
+        """The screen that the program was started for."""
+        return self._first_screen()
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own variables, for themes that are not ours."""
+        return themes.own_variables(self.current_theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters, then the gates; the settings alone say whether there is colour."""
+        kept = [one for one in super().get_line_filters() if not isinstance(one, (Monochrome, NoColor))]
+        return [*kept, *self._gates]
+
+    def on_mount(self) -> None:
+        """Take the keys of the configuration, and begin to listen."""
+        self.set_keymap(dict(self.settings.keymap))
+        if not self.is_headless:
+            self._deaf_until = time.monotonic() + DEAF_SECONDS
+        if self._unknown_theme:
+            self.notify(f"There is no theme {self._unknown_theme!r}: see refold config", severity="warning")
+
+    async def on_event(self, event: events.Event) -> None:
+        """Pass the event on, but no key that nobody can have pressed."""
+        if isinstance(event, (events.Key, events.Paste)) and time.monotonic() < self._deaf_until:
+            return
+        await super().on_event(event)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a message for some seconds: as text, whatever is in it, and never as markup."""
+        del markup
+        text = "\n".join(safe.block(message, limit=1000))
+        super().notify(text, title=safe.line(title, 80), severity=severity, timeout=timeout, markup=False)
+
+    def action_help(self) -> None:
+        """Open the help page, once."""
+        from refold.app.screens.help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.screen, self.settings.keymap))
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        """Work in the background that failed is logged and told; the program goes on."""
+        error = event.worker.error
+        if event.state is not WorkerState.ERROR or error is None:
+            return
+        record_fault(self.settings.log_file, error)
+        said, remedy = words(error)
+        self.notify(f"{said}. {remedy}" if remedy else said, title="This did not work", severity="error")
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave with our own report and exit code.
+
+        Textual's own way (8.2.8, no public hook) prints local variables, which hold text of runs, lets their
+        escape sequences through, and ends with success.
+        """
+        report = fault(error, self.settings.log_file)
+        report.__cause__ = error
+        super()._handle_exception(report)
+        self._return_code = EXIT_CODE

@@ -1,0 +1,102 @@
+"""The help page: keys from the one table, then signs, statuses and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from refold.app import glyphs, keys, safe
+from refold.app.lines import Cell, Line
+from refold.app.safe import Safe
+from refold.core.status import StatusName
+
+_PLACES: Final[dict[keys.Place, str]] = {
+    "runs": "In the list of runs",
+    "run": "In a run",
+    "list": "In every list",
+    "pager": "In every text",
+    "app": "Everywhere",
+}
+
+STATUSES: Final[dict[StatusName, str]] = {
+    "running": "a process is seen holding its lock",
+    "ready": "a fork or a fresh run: nothing was added since it was made",
+    "suspended": "its last record says that it was put aside to go on later",
+    "crashed": "it ends without a word about its end, and no holder is seen from here",
+    "completed": "its last record says that the work was done",
+    "failed": "its last record names an error",
+    "cancelled": "its last record says that somebody stopped it",
+    "budget": "the token budget was used up",
+    "max-iterations": "the limit of iterations was reached",
+    "unreadable": "there is no readable first record; it opens all the same",
+    "empty": "there is not one record in the file",
+    "newer": "it was written by a version that this Refold does not read",
+}
+
+WORDS: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "replay",
+        "moves a cursor over what was recorded. It never executes anything: no tool runs, no model is asked.",
+    ),
+    ("run", "one piece of work of an agent, kept as a journal on disk."),
+    (
+        "record",
+        "one line of the journal. What was written is never changed; new records are added at the end.",
+    ),
+    ("seq", "the sequence number of a record, as the journal itself counts."),
+    ("state", "what the records up to the cursor fold to: the conversation, the counters, the open calls."),
+    ("damage", "a place that cannot be read. It is a row of its own, and what is good around it is shown."),
+    (
+        "torn tail",
+        "a last line that was cut off while it was written: the trace of a crash, not counted as damage.",
+    ),
+    (
+        "recovered",
+        "a record that stands where no reader of the journal looks; shown, but not part of the state.",
+    ),
+    (
+        "outcome unknown",
+        "a call without a result: it may have run, or not, and nobody can know from the journal.",
+    ),
+    ("updated", "when the file was last written, where the records themselves carry no time."),
+)
+
+
+def lines(width: int, place: str, keymap: Mapping[str, str]) -> list[Line]:
+    """The whole page for this width; the keys of the place that it was opened from come first."""
+    page: list[Line] = []
+    for each in sorted(_PLACES, key=lambda one: one != place):
+        page += [*_heading(_PLACES[each]), *_keys(each, keymap, width), ()]
+    page += [*_heading("Signs"), *_explained(glyphs.MEANINGS, 8, width), ()]
+    page += [*_heading("Status, and the rule behind it"), *_explained(tuple(STATUSES.items()), 16, width), ()]
+    page += [*_heading("Words"), *_explained(WORDS, 16, width)]
+    return page
+
+
+def _heading(text: str) -> list[Line]:
+    return [(Cell(Safe(f" {text}"), "accent"),), ()]
+
+
+def _keys(place: keys.Place, keymap: Mapping[str, str], width: int) -> Iterator[Line]:
+    """One row an action, its group named once."""
+    wide = width >= 90
+    group = ""
+    for row in sorted(keys.rows(place), key=lambda one: keys.GROUPS.index(one.group)):
+        pressed = safe.line(" ".join(map(keys.shown, keys.keys_of(row, keymap))))
+        cells = [
+            Cell(safe.fit(Safe(f"   {row.group if row.group != group else ''}"), 12), "dim"),
+            Cell(safe.fit(pressed, 16), "key"),
+            Cell(safe.fit(Safe(row.label), 32)),
+        ]
+        if wide and row.tooltip:
+            cells.append(Cell(safe.fit(Safe(row.tooltip), width - 61), "dim"))
+        group = row.group
+        yield tuple(cells)
+
+
+def _explained(entries: tuple[tuple[str, str], ...], column: int, width: int) -> Iterator[Line]:
+    """A word and what it means, wrapped beside it."""
+    for word, meaning in entries:
+        rows = safe.wrap(Safe(meaning), max(20, width - column - 6))
+        for number, row in enumerate(rows):
+            yield (Cell(safe.fit(Safe(f"   {word}" if number == 0 else ""), column + 4), "strong"), Cell(row))
