@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.screen import Screen
+
+from refold.app.main import RefoldApp
+from refold.app.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 APP = sorted((ROOT / "app").rglob("*.py"))
@@ -82,11 +86,8 @@ def _no_markup(call: ast.Call) -> bool:
 def _call_faults(call: ast.Call) -> Iterator[str]:
     name = _name(call.func)
     shown = [*call.args[:1], *filter(None, (_keyword(call, key) for key in ("content", "label", "message")))]
-    if (
-        (name in PARSES_MARKUP or name == "notify")
-        and not _no_markup(call)
-        and not all(map(_harmless, shown))
-    ):
+    parses = name in PARSES_MARKUP or ast.unparse(call.func) == "super().notify"
+    if parses and not _no_markup(call) and not all(map(_harmless, shown)):
         yield f"{name}() with text that may hold markup and no markup=False"
     if name in TOO_SLOW:
         yield f"{name}: over run-sized data only the line widgets will do"
@@ -150,6 +151,21 @@ def _swallows(handler: ast.ExceptHandler) -> bool:
     return broad and all(isinstance(statement, ast.Pass) for statement in handler.body)
 
 
+async def test_a_notice_never_parses_markup() -> None:
+    """Every notice of every screen and widget ends in the method of the App, which the rules trust."""
+    app = RefoldApp(Settings((), Path("/nonexistent"), None, Path("/nonexistent")), Screen)
+    async with app.run_test(notifications=True) as pilot:
+        app.notify("x [/nope] [@click=app.quit]y[/]", title="[/z]", markup=True)
+        app.screen.notify("x [/nope] from a screen", markup=True)
+        await pilot.pause()
+
+        assert [toast.message for toast in app._notifications] == [
+            "x [/nope] [@click=app.quit]y[/]",
+            "x [/nope] from a screen",
+        ]
+        assert not any(toast.markup for toast in app._notifications)
+
+
 @pytest.mark.parametrize("path", [*APP, *CORE], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_unsafe_call(path: Path) -> None:
     prints = path.parent.name == "app" and path.stem.split("_")[0] in PRINTERS
@@ -171,9 +187,8 @@ BAD = [
     "Static('[b]' + name)",
     "Static(content=prompt)",
     "Static(prompt, markup=True)",
-    "self.notify(str(error))",
-    "self.app.notify(f'cannot open {path}', severity='error')",
-    "app.notify('x', title=t, message=m)",
+    "super().notify(str(error))",
+    "super().notify(message, title=title, markup=True)",
     "self.border_title = run_id",
     "self.tooltip: str = f'{x}'",
     "self.query_one(Static).update(f'{x}')",
@@ -209,9 +224,8 @@ GOOD = [
     "Static(Content(prompt))",
     "Static(Content.assemble((prompt, 'bold')))",
     "Static()",
-    "self.notify('Copied', markup=False)",
-    "self.notify(str(error), markup=False)",
-    "self.notify('Copied')",
+    "super().notify(str(error), markup=False)",
+    "self.notify(str(error))",
     "self.border_title = Content(run_id)",
     "names.update(other)",
     "names.update({'a': 1})",
