@@ -29,6 +29,7 @@ from refold.core.errors import (
     WriteFailed,
 )
 from refold.core.formats import Decoder, Format
+from refold.core.formats.journal import NATIVE
 from refold.core.records import VERSION, IncompleteRecord, MetaRecord, Record, UnknownRecord
 from refold.core.repair import RepairPlan, TornTail
 from refold.core.state import RunState
@@ -55,8 +56,8 @@ LOOK_BACK = 64 << 20
 class WritableFormat(Format, Protocol):
     """A format in which records can be written."""
 
-    def encode(self, record: Record) -> bytes:
-        """Give the one line, newline included, that stands for a record."""
+    def encode(self, record: Record, version: int | None = None) -> bytes:
+        """Give the one line, newline included, that stands for a record in a run of this version."""
         ...
 
 
@@ -178,10 +179,12 @@ class Journal:
 
     def _checked(self, record: Record) -> tuple[bytes, Decoder]:
         """Give the line of a record, read back once: what we could not read must not be written."""
-        line = self._format.encode(record)
+        decoder = self._decoder
+        if isinstance(record, MetaRecord):
+            decoder = self._format.decoder(self._format.encode(record))
+        line = self._format.encode(record, decoder.version)
         if line.find(b"\n") != len(line) - 1:
             raise BadRecord("the record does not make one line")
-        decoder = self._format.decoder(line) if isinstance(record, MetaRecord) else self._decoder
         if not decoder.readable:
             raise UnsupportedVersion(decoder.version, decoder.supported)
         decoder.record(line[:-1])
@@ -189,7 +192,7 @@ class Journal:
 
     def _already_there(self, record: Record, seq: int) -> int:
         for line in lines_backwards(self._own.fileno(), self._end, self.path):
-            if self._end - line.start > LOOK_BACK:
+            if self._end - line.start - len(line.data) > LOOK_BACK:
                 break
             try:
                 there = self._decoder.record(line.data)
@@ -200,8 +203,8 @@ class Journal:
             if there.seq == seq and type(there) is type(record):
                 if isinstance(there, MetaRecord) and isinstance(record, MetaRecord) and not record.created:
                     record = msgspec.structs.replace(record, created=there.created)
-                again = self._stamped(msgspec.structs.replace(record, time=there.time), seq)
-                if self._format.encode(again) == line.data + b"\n":
+                again = msgspec.structs.replace(self._stamped(record, seq), time=there.time)
+                if self._format.encode(again, self._decoder.version) == line.data + b"\n":
                     return seq
             break
         raise SequenceConflict(
@@ -248,10 +251,14 @@ class JournalStore:
     """The runs of one directory, which is made, 0700, when the first run is created in it."""
 
     def __init__(
-        self, directory: Path, format_: WritableFormat, *, clock: Callable[[], datetime] = utc_now
+        self,
+        directory: Path,
+        format: WritableFormat = NATIVE,  # noqa: A002 - callers say format=
+        *,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.directory = directory.absolute()
-        self._format = format_
+        self._format = format
         self._clock = clock
 
     def path_of(self, run_id: str) -> Path:
