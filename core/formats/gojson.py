@@ -5,6 +5,7 @@ Formats/fisk-ai.md 1.6. `<`, `>`, `&`, U+2028 and U+2029 are escaped, all other 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from json.encoder import encode_basestring
@@ -14,6 +15,7 @@ from refold.core.formats.tolerant import MAX_DEPTH, scrub
 from refold.core.records import Json
 
 _HTML = re.compile("[<>&\u2028\u2029]")
+_PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _HTML_BYTES = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _SPACED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[ \t\r\n]++', re.DOTALL)
 
@@ -71,12 +73,12 @@ def encode(value: Json) -> bytes:
 
 def keep_spelling(value: Json, raw: bytes) -> Json:
     """Give the value with its spelling where encoding it would spell it in another way."""
-    spelling = compact(raw)
-    if isinstance(value, dict) and encode(value) != spelling:
-        return SpelledObject(value, spelling)
-    if isinstance(value, list) and encode(value) != spelling:
-        return SpelledList(value, spelling)
-    return value
+    if not isinstance(value, dict | list):
+        return value
+    usual = _HTML.sub(_escape, _PLAIN.encode(value)).encode()
+    if usual == raw or usual == (spelling := compact(raw)):
+        return value
+    return SpelledObject(value, spelling) if isinstance(value, dict) else SpelledList(value, spelling)
 
 
 def _write(value: Json, parts: list[bytes], depth: int) -> None:

@@ -78,6 +78,13 @@ class NeutralBlock(Struct, forbid_unknown_fields=True, gc=False):
     provider: ProviderPart | None = None
 
 
+class WireText(Struct, forbid_unknown_fields=True, gc=False):
+    """The text inside a wire result."""
+
+    text: Raw
+    type: str = ""
+
+
 class WireBlock(Struct, forbid_unknown_fields=True, gc=False):
     """A block of version 2 or of our own journal; the keys that such blocks are known to have."""
 
@@ -85,16 +92,16 @@ class WireBlock(Struct, forbid_unknown_fields=True, gc=False):
     id: str = ""
     name: str = ""
     is_error: bool = False
+    tool_use_id: str = ""
+    signature: str = ""
+    data: str = ""
     text: Raw = _EMPTY
+    thinking: Raw = _EMPTY
     input: Raw = _EMPTY
-    content: Raw = _EMPTY
-    tool_use_id: Raw = _EMPTY
+    content: list[WireText] | str = ""
     citations: Raw = _EMPTY
     cache_control: Raw = _EMPTY
     caller: Raw = _EMPTY
-    signature: Raw = _EMPTY
-    thinking: Raw = _EMPTY
-    data: Raw = _EMPTY
     source: Raw = _EMPTY
 
 
@@ -225,43 +232,82 @@ def read_neutral(line: bytes) -> NeutralLine | None:
     """Read a usual line of version 3; None where the line is not usual."""
     try:
         found = _NEUTRAL.decode(line)
-        made = len(_made)
     except (msgspec.MsgspecError, RecursionError):
-        return None
-    finally:
         _made.clear()
+        return None
+    made = len(_made)
+    _made.clear()
     if not 0 < found.seq <= MAX_SEQ:
         return None
-    if found.tool_result is not None:
-        content = found.tool_result.result.content
-        return found if made == 2 and memoryview(content)[0] == _QUOTE else None
+    if (answer := found.tool_result) is not None:
+        return found if made == 2 and memoryview(answer.result.content)[0] == _QUOTE else None
     payload = found.assistant or found.user
     if payload is None:
         return found if made == _made_of(found) else None
-    blocks = payload.message.content or ()
-    expected = 2
-    for block in blocks:
+    blocks = payload.message.content
+    # A block of two variants makes one object more than counted here, and so is no usual one.
+    if made != 2 + (len(blocks) if blocks else 0):
+        return None
+    for block in blocks or ():
         if (text := block.text) is not None:
-            expected += 1
             if memoryview(text.text)[0] != _QUOTE:
                 return None
-        if (call := block.tool_use) is not None:
-            expected += 1
+        elif (call := block.tool_use) is not None:
             if len(memoryview(call.input)) > _FLAT and too_deep(line):
                 return None
-        if (thinking := block.thinking) is not None:
-            expected += 1
+        elif (thinking := block.thinking) is not None:
             if memoryview(thinking.text)[0] != _QUOTE:
                 return None
-        if (result := block.tool_result) is not None:
-            expected += 1
-            if memoryview(result.content)[0] != _QUOTE:
-                return None
-        if (provider := block.provider) is not None:
-            expected += 1
+        elif (provider := block.provider) is not None:
             if len(memoryview(provider.raw)) > _FLAT and too_deep(line):
                 return None
-    return found if made == expected else None
+        elif (result := block.tool_result) is None or memoryview(result.content)[0] != _QUOTE:
+            return None
+    return found
+
+
+def read_wire(line: bytes) -> WireLine | None:
+    """Read a usual line of version 2 or of our own journal; None where the line is not usual."""
+    try:
+        found = _WIRE.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        _made.clear()
+        return None
+    made = len(_made)
+    _made.clear()
+    if not 0 < found.seq <= MAX_SEQ:
+        return None
+    if (answer := found.tool_result) is not None:
+        return found if made == 1 and not (_may_nest(answer.result) and too_deep(line)) else None
+    payload = found.assistant or found.user
+    if payload is None:
+        return found if made == _made_of(found) else None
+    if made != 2:
+        return None
+    for block in payload.message.content:
+        if _may_nest(block) and too_deep(line):
+            return None
+    return found
+
+
+def _may_nest(block: WireBlock) -> bool:
+    """Say whether a member of a block could be a deep value: long, and neither text nor list of texts."""
+    if (text := block.text) is not _EMPTY and memoryview(text)[0] != _QUOTE:
+        return True
+    if (thinking := block.thinking) is not _EMPTY and memoryview(thinking)[0] != _QUOTE:
+        return True
+    if (arguments := block.input) is not _EMPTY and len(memoryview(arguments)) > _FLAT:
+        return True
+    if isinstance(content := block.content, list) and any(
+        memoryview(item.text)[0] != _QUOTE for item in content
+    ):
+        return True
+    return (
+        block.citations is not _EMPTY
+        or block.cache_control is not _EMPTY
+        or block.caller is not _EMPTY
+        or block.source is not _EMPTY
+    )
 
 
 def _made_of(found: NeutralLine | WireLine) -> int:
@@ -269,45 +315,3 @@ def _made_of(found: NeutralLine | WireLine) -> int:
     if found.meta is None:
         return 1 if found.terminal is not None else 0
     return 2 if is_time(found.meta.created) else -1
-
-
-def read_wire(line: bytes) -> WireLine | None:
-    """Read a usual line of version 2 or of our own journal; None where the line is not usual."""
-    try:
-        found = _WIRE.decode(line)
-        made = len(_made)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    finally:
-        _made.clear()
-    if not 0 < found.seq <= MAX_SEQ:
-        return None
-    if found.tool_result is not None:
-        block = found.tool_result.result
-        return found if made == 1 and not (_may_nest(block) and too_deep(line)) else None
-    payload = found.assistant or found.user
-    if payload is None:
-        return found if made == _made_of(found) else None
-    if made != 2 or (any(_may_nest(block) for block in payload.message.content) and too_deep(line)):
-        return None
-    return found
-
-
-def _may_nest(block: WireBlock) -> bool:
-    """Say whether a member of a block could be a deep value: long, and no text."""
-    return any(
-        raw is not _EMPTY and len(view := memoryview(raw)) > _FLAT and view[0] != _QUOTE
-        for raw in (
-            block.content,
-            block.input,
-            block.text,
-            block.thinking,
-            block.tool_use_id,
-            block.citations,
-            block.cache_control,
-            block.caller,
-            block.signature,
-            block.data,
-            block.source,
-        )
-    )
