@@ -43,7 +43,7 @@ async def slices(work: Iterator[T], *, seconds: float = SLICE) -> AsyncGenerator
 
 async def until_done(step: Callable[[float], bool], *, seconds: float = SLICE) -> None:
     """Call `step` with the time it may take, until it says that all is done."""
-    while not step(seconds):
+    while not step(seconds):  # noqa: ASYNC110 - it is the work that is waited for
         await asyncio.sleep(0)
 
 
