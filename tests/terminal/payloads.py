@@ -1,7 +1,8 @@
 """Text that attacks a viewer: its terminal, its markup, its keys, its layout.
 
-Every payload is a legal string of a JSON journal (written with escapes where JSON wants them). `SPELLINGS`
-are raw bytes inside a JSON string that are no legal JSON or no legal UTF-8.
+Where Textual sends the same sequence, the payload carries the parameter 7371, which no terminal minds and
+Textual never sends. Every payload is a legal string of a JSON journal; `SPELLINGS` are raw bytes inside a
+JSON string that are no legal JSON or no legal UTF-8.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ ESCAPES: dict[str, str] = {
     "csi-clear": f"a{_ESC}[2J{_ESC}[Hb",
     "csi-clear-c1": f"a{_CSI}2J{_CSI}Hb",
     "csi-scrollback": f"a{_ESC}[3Jb",
-    "csi-move": f"a{_ESC}[1;1HFAKE PROMPT{_ESC}[99;99Hb",
+    "csi-move": f"a{_ESC}[1;7371HFAKE PROMPT{_ESC}[7371;1Hb",
     "csi-scroll-region": f"a{_ESC}[5;10rb",
-    "csi-hide": f"a{_ESC}[8mhidden{_ESC}[28mb",
-    "csi-red": f"a{_ESC}[31mred{_ESC}[0mb",
+    "csi-hide": f"a{_ESC}[8;7371mhidden{_ESC}[28;7371mb",
+    "csi-red": f"a{_ESC}[31;7371mred{_ESC}[0;7371mb",
     "csi-repeat": f"a{_ESC}[99999bb",
     "csi-insert": f"a{_ESC}[4hb",
-    "csi-main-screen": f"a{_ESC}[?1049lb",
-    "csi-mouse-off": f"a{_ESC}[?1000l{_ESC}[?1003lb",
+    "csi-main-screen": f"a{_ESC}[?1049;7371lb",
+    "csi-mouse-off": f"a{_ESC}[?1000;7371l{_ESC}[?1003;7371lb",
     "csi-keyboard": f"a{_ESC}[<9ub",
     "csi-resize": f"a{_ESC}[8;5;5tb",
     "da-1": f"a{_ESC}[cb",
@@ -62,7 +63,7 @@ ESCAPES: dict[str, str] = {
     "cursor-query": f"a{_ESC}[6nb",
     "title-query": f"a{_ESC}[21tb",
     "icon-query": f"a{_ESC}[20tb",
-    "mode-query": f"a{_ESC}[?2026$pb",
+    "mode-query": f"a{_ESC}[?7371$pb",
     "dcs-decrqss": f"a{_ESC}P$qm{_ST}b",
     "dcs-tmux": f"a{_ESC}Ptmux;{_ESC}{_ESC}]52;c;{_COPY}{_BEL}{_ST}b",
     "dcs-sixel": f"a{_ESC}Pq#0;2;0;0;0~-{_ST}b",

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 _MODES = "25|1000|1003|1004|1006|1015|1016|1049|2004|2026|2048|7"
 _OWN = re.compile(
     r"\x1b\[(?:"
-    r"[0-9;:]*m"  # colours and attributes
+    r"(?:\d{0,3}[;:])*\d{0,3}m"  # colours and attributes
     r"|\d{1,3};\d{1,3}H"  # cursor to a cell
     rf"|\?(?:{_MODES})[hl]"  # the modes of a full-screen program
     r"|\?(?:2026|2048)\$p"  # may I use synchronised output, resize reports
