@@ -122,6 +122,7 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("pager.left", "shift+left", "scroll_left", "Scroll to the left", "", "Move"),
     Key("pager.right", "shift+right", "scroll_right", "Scroll to the right", "", "Move"),
     # What is asked at the foot of a screen, and whatever lies over one.
+    Key("prompt.accept", "enter", "accept", "Take the text", "", "Program", "accept", priority=True),
     Key("prompt.cancel", "escape", "cancel", "Leave it as it was", "", "Program", "cancel"),
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
     # Everywhere.

@@ -85,16 +85,18 @@ class KeyBar(LineBar):
             self.refresh()
 
     def _active(self) -> tuple[_Hint, ...]:
-        """The hints of the table that are bound, in its order."""
-        bound: dict[str, tuple[str, bool]] = {}
+        """The hints of the table that are bound, in its order; of an open prompt only its own."""
+        bound: dict[str, list[tuple[str, bool]]] = {}
         for key, (_, binding, enabled, _) in self.screen.active_bindings.items():
             if binding.id is not None and binding.show:
-                bound.setdefault(binding.id, (key, enabled))
+                bound.setdefault(binding.id, []).append((key, enabled))
+        asked = any(row.id in bound for row in keys.rows("prompt"))
         hints: list[_Hint] = []
         for row in keys.TABLE:
-            if not row.hint or row.id not in bound:
+            if not row.hint or row.id not in bound or (asked and row.place != "prompt" and row.hint != _LAST):
                 continue
-            key, enabled = bound[row.id]
+            usual = row.keys.partition(",")[0]
+            key, enabled = next((one for one in bound[row.id] if one[0] == usual), bound[row.id][0])
             shown = Safe(keys.shown(key))
             if hints and hints[-1].word == row.hint:
                 last = hints[-1]

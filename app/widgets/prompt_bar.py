@@ -120,6 +120,12 @@ class PromptBar(Horizontal):
             self._before.focus()
         self._before = None
 
+    def action_accept(self) -> None:
+        """Hand the text over."""
+        text = self.text
+        self.close()
+        self.post_message(self.Submitted(self, text))
+
     def action_cancel(self) -> None:
         """Leave things as they were."""
         self.close()
@@ -130,9 +136,3 @@ class PromptBar(Horizontal):
         event.stop()
         if self.is_open:
             self.post_message(self.Changed(self, event.value))
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.close()
-        self.post_message(self.Submitted(self, event.value))
