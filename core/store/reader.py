@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -53,8 +54,11 @@ class RunReader:
         self.run_id = path.name.removesuffix(".json")
         self._fd = fd
         self._hint = hint
-        self.size = os.fstat(fd).st_size
-        self.mtime = os.fstat(fd).st_mtime
+        found = os.fstat(fd)
+        self.size = found.st_size
+        self.mtime = found.st_mtime
+        self.mode = found.st_mode
+        """Type and permission bits of the file."""
         self.bytes_read = 0
         """How many bytes were asked of the system; for tests that count."""
         self._head = self._read_head()
@@ -266,6 +270,19 @@ class RunReader:
     def bytes_at(self, start: int, size: int) -> bytes:
         """Give bytes of the file by their place in it, fewer where it ends."""
         return self._pread(start, size)
+
+    def lines(self) -> Iterator[Line]:
+        """Give every line from the first byte on, beside the index and without keeping anything."""
+        scanner = Scanner(self._pread)
+        while True:
+            line = scanner.next()
+            if line is not None:
+                yield line
+            elif scanner.waiting:
+                tail = scanner.tail()
+                if tail is not None:
+                    yield tail
+                return
 
     def record(self, item: int) -> Record:
         """Decode an item strictly.
