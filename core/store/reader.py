@@ -192,6 +192,8 @@ class RunReader:
                 elif self._scanner.waiting:
                     self._reach_end()
                     return True
+                else:
+                    break
             if time.perf_counter() >= deadline:
                 self.complete = False
                 return False

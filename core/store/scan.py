@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 CHUNK = 1 << 20
 """Bytes asked for in one read."""
+FIRST = 1 << 17
+"""Bytes asked for in the first read: a screenful of rows, and no more than that before they are painted."""
 HUGE = 1 << 20
 """Lines above this many bytes come as skeletons."""
 _SLICE = 1 << 18
@@ -117,6 +119,7 @@ class Scanner:
         self._huge: Skeleton | None = None
         self._huge_fed = 0
         self._at_end = False
+        self._wanted = FIRST
 
     def next(self) -> Line | None:
         """Give the next complete line; None where there is none yet or the step was used up on a huge line.
@@ -144,7 +147,8 @@ class Scanner:
         return line
 
     def _read_more(self) -> Line | None:
-        more = self._read(self._end, CHUNK)
+        more = self._read(self._end, self._wanted)
+        self._wanted = CHUNK
         self._at_end = not more
         if not more:
             return None
