@@ -15,24 +15,42 @@ from tests.bench.figures import Figure, figure, interleaved, percentile, ratio
 from refold.core.store.reader import RunReader
 
 
-class _Tokens(msgspec.Struct):
+class _Block(msgspec.Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class _Message(msgspec.Struct):
+    content: tuple[_Block, ...] | None = None
+
+
+class _Turn(msgspec.Struct):
     iteration: int = 0
+    message: _Message | None = None
     stop_reason: str = ""
     in_tokens: int = 0
     out_tokens: int = 0
     cache_read_tokens: int = 0
 
 
+class _Answer(msgspec.Struct):
+    is_error: bool = False
+
+
 class _Result(msgspec.Struct):
     tool_use_id: str = ""
+    result: _Answer | None = None
     remote: bool = False
 
 
 class _Row(msgspec.Struct):
+    """All that a row of the timeline needs, and nothing of what is said."""
+
     seq: int
     protocol: str
     time: str = ""
-    assistant: _Tokens | None = None
+    assistant: _Turn | None = None
     tool_result: _Result | None = None
 
 
