@@ -1,4 +1,4 @@
-"""What the model would be sent at the cursor, the last message at the foot; an open turn stands apart below it."""
+"""What the model would be sent at the cursor, last message last; an open turn stands apart below it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Sent(NamedTuple):
 def message_lines(sent: Sent, width: int, view: View) -> Iterator[Line]:
     """Give the lines of one committed message."""
     role = sent.message.role or "no role"
-    yield _rule((cell(f"{units.grouped(sent.number)} ", "dim"), cell(role, _ROLES.get(role, "text"), 40)), width)
+    yield _rule(
+        (cell(f"{units.grouped(sent.number)} ", "dim"), cell(role, _ROLES.get(role, "text"), 40)), width
+    )
     yield from block_lines(read_blocks(sent.message.content), width, view)
     if sent.shortened:
         yield from flow((cell("⋯ shortened here; Record and Raw show more", "warn"),), width, 2)
@@ -43,7 +45,9 @@ def message_lines(sent: Sent, width: int, view: View) -> Iterator[Line]:
 
 def earlier_line(count: int, width: int, key: str) -> Iterator[Line]:
     """Say how many messages stand before the first one shown."""
-    yield from flow((cell(f"⋯ {units.plural(count, 'earlier message')}  ({key} shows more)", "accent"),), width, 2)
+    yield from flow(
+        (cell(f"⋯ {units.plural(count, 'earlier message')}  ({key} shows more)", "accent"),), width, 2
+    )
     yield BLANK
 
 

@@ -1,4 +1,4 @@
-"""A JSON value as highlighted lines, made one after the other so that a large one costs only what is looked at."""
+"""A JSON value as highlighted lines, made one by one: a large one costs only what is looked at."""
 
 from __future__ import annotations
 
@@ -50,14 +50,20 @@ def _fits_on_a_line(value: dict[str, Json] | list[Json]) -> bool:
     if len(value) > _INLINE_MEMBERS:
         return False
     if isinstance(value, dict):
-        return all(_is_short(item) for item in value.values()) and sum(map(len, value)) <= 2 * _INLINE_TEXT and len(value) <= 2
+        return (
+            all(_is_short(item) for item in value.values())
+            and sum(map(len, value)) <= 2 * _INLINE_TEXT
+            and len(value) <= 2
+        )
     return all(_is_short(item) for item in value)
 
 
 def _is_short(value: Json) -> bool:
     if isinstance(value, str):
         return len(value) <= _INLINE_TEXT and "\n" not in value
-    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 10**18)
+    return (
+        value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 10**18)
+    )
 
 
 def _inline(value: Json) -> Iterator[Cell]:
@@ -80,7 +86,7 @@ def _inline(value: Json) -> Iterator[Cell]:
         yield _scalar(value)
 
 
-def _scalar(value: None | bool | int | float | str) -> Cell:
+def _scalar(value: bool | int | float | str | None) -> Cell:  # noqa: FBT001
     if isinstance(value, str):
         return cell(f'"{value}"', "json-string")
     role: Role = "json-word" if value is None or isinstance(value, bool) else "json-number"

@@ -1,4 +1,4 @@
-"""Cells into lines of an exact width: fitting, spreading to both edges, wrapping, marking what was searched for."""
+"""Cells into lines of an exact width: fitted, spread to both edges, wrapped, with matches marked."""
 
 from __future__ import annotations
 

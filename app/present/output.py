@@ -27,7 +27,9 @@ def unwrap(text: str, *, whole: bool = True) -> Output:
         text: The text of the result.
         whole: False where the text was cut, so that its envelope is cut too.
     """
-    if not text.startswith("{") or ('"output"' not in text and '"allowed"' not in text and '"command"' not in text):
+    if not text.startswith("{") or (
+        '"output"' not in text and '"allowed"' not in text and '"command"' not in text
+    ):
         return Output(text)
     source = text.encode("utf-8", "surrogatepass")
     try:

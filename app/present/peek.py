@@ -66,10 +66,7 @@ def completed(prefix: bytes, *, keep_open_string: bool = True) -> bytes:
 
 def peek(decoder: Decoder, raw: bytes, *, whole: bool) -> Record | None:
     """Decode a record, or as much of it as its first bytes hold; None where that is no record."""
-    if whole:
-        candidates = [raw]
-    else:
-        candidates = [completed(raw), completed(raw, keep_open_string=False)]
+    candidates = [raw] if whole else [completed(raw), completed(raw, keep_open_string=False)]
     for line in candidates:
         try:
             return decoder.record(line)

@@ -1,4 +1,4 @@
-"""The exact bytes of a record: as text in which nothing is hidden, or as hex; only the part in sight is read."""
+"""The exact bytes of a record, as text in which nothing is hidden or as hex; only what is seen is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALL_HEX: Final = 8
 
 
 class RawRows:
-    """Bytes in rows of equal number, so that any row of any record is found without reading the rows before."""
+    """Bytes in rows of equal number, so that a row is found without reading the rows before it."""
 
     def __init__(self, read: Read, length: int, offset: int, width: int, *, as_hex: bool = False) -> None:
         """Show the bytes of one record.

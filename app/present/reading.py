@@ -1,4 +1,4 @@
-"""Joins an open run to the panes: reads a bounded part of what the cursor stands on and says what holds there."""
+"""Joins an open run to the panes: reads a bounded part of what the cursor stands on, and says what holds."""
 
 from __future__ import annotations
 
@@ -18,41 +18,104 @@ from refold.app.present.conversation import (
 from refold.app.present.layout import cell, flow
 from refold.app.present.peek import peek
 from refold.app.present.record import READ, Answer, Subject, View
+from refold.app.present.rows import TimelineRows
 from refold.app.present.state import Moment, PendingCall, StateView, moment
 from refold.core.blocks import read_blocks
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
+from refold.core.findings import CODES
 from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
 from refold.core.state import RunState
+from refold.core.status import Facts, Status, derive
 from refold.core.store.reader import RunReader
-from refold.core.timeline import ASSISTANT, RESULT
+from refold.core.timeline import ASSISTANT, DAMAGE, RESULT, Timeline
 from refold.core.timeline_state import state_at
 
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
+_ONLY_NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 
 
 class Reading:
     """Answers what the panes ask about one run; every answer costs a bounded number of bytes."""
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, window: Timeline | None = None) -> None:
+        """Read a run.
+
+        Args:
+            reader: The open run.
+            window: Rows of its end alone, to be read while the index is not complete.
+        """
         self.reader = reader
+        self.is_window = window is not None
+        """The rows are a window on the end: what holds before them is not known yet."""
+        self._window = window
         self._shortened = False
+
+    @property
+    def timeline(self) -> Timeline:
+        """The rows that are read."""
+        return self.reader.timeline if self._window is None else self._window
+
+    def raw(self, item: int, limit: int | None = None) -> bytes:
+        """Give the first bytes of an item."""
+        return self.raw_part(item, 0, limit)
+
+    def raw_part(self, item: int, start: int, size: int | None = None) -> bytes:
+        """Give some bytes of an item, counted from its own start."""
+        where = self.timeline.span(item)
+        length = max(0, where.end - where.start - start)
+        return self.reader.bytes_at(where.start + start, length if size is None else min(size, length))
+
+    @property
+    def inherited_to(self) -> int | None:
+        """The last sequence taken from the parent of a fork; None where the run records no parent."""
+        meta = self.reader.meta
+        return meta.forked_from.seq if meta is not None and meta.forked_from is not None else None
+
+    def rows(self) -> TimelineRows:
+        """Give the rows of the timeline list."""
+        return TimelineRows(
+            self.timeline,
+            self.raw,
+            self.reader.decoder,
+            inherited_to=self.inherited_to,
+            partial=self.is_window,
+        )
+
+    def status(self, *, held: bool) -> Status:
+        """Give the status as far as the records read so far tell it."""
+        timeline = self.timeline
+        meta = self.reader.meta
+        last = timeline.items - 1
+        terminal = timeline.terminal(last) if last >= 0 else None
+        first = timeline.finding(0) if last >= 0 else None
+        return derive(
+            Facts(
+                has_meta=meta is not None,
+                blank=last < 0,
+                version=self.reader.decoder.version,
+                supported=self.reader.decoder.supported,
+                terminal=None if terminal is None else terminal[1],
+                after_terminal=0
+                if terminal is None
+                else sum(kind != DAMAGE for kind in timeline.columns.kind[terminal[0] + 1 :]),
+                torn=timeline.torn is not None,
+                forked_at=self.inherited_to,
+                last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
+                note="" if meta is not None or first is None else f"its first record: {first.message}",
+            ),
+            held=held,
+        )
 
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""
-        timeline = self.reader.timeline
+        timeline = self.timeline
         row = timeline.row(index)
         where = timeline.span(row.item)
-        head = self.reader.raw(row.item, READ)
+        head = self.raw(row.item, READ)
         whole = len(head) >= where.end - where.start
         record = None if row.kind == "damage" else peek(self.reader.decoder, head, whole=whole)
-        meta = self.reader.meta
-        inherited = (
-            meta is not None
-            and meta.forked_from is not None
-            and row.seq is not None
-            and row.seq <= meta.forked_from.seq
-        )
+        upto = self.inherited_to
         return Subject(
             row,
             where,
@@ -60,15 +123,19 @@ class Reading:
             record,
             findings=timeline.findings_at(row.item),
             seconds=timeline.seconds(row.item),
-            turn=timeline.turn(row.item),
+            turn=0 if self.is_window else timeline.turn(row.item),
             answers=self._answers(index, row.item),
             recovered=timeline.is_recovered(row.item),
-            inherited=inherited,
+            inherited=upto is not None and row.seq is not None and row.seq <= upto,
         )
 
     def state_view(self, item: int, ending: str = "") -> StateView:
         """Give what the State pane shows after an item."""
-        timeline = self.reader.timeline
+        timeline = self.timeline
+        if self.is_window:
+            return StateView(
+                timeline.seq(item), None, ending="still reading: known when the whole run was read"
+            )
         now, error = self._moment(item)
         before: Moment | None = None
         if now is not None and item > 0:
@@ -76,10 +143,10 @@ class Reading:
         return StateView(timeline.seq(item), now, before, error, ending)
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
-        """Give the lines of the Conversation pane; None between them where work was done but no line is ready."""
-        state, error = self._state(item)
+        """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
+        state, error = (None, None) if self.is_window else self._state(item)
         if state is None:
-            yield empty_line()
+            yield empty_line() if not self.is_window else (cell("still reading the run", "dim"),)
             if error is not None:
                 yield from flow((cell(str(error), "problem", 1000),), width)
             return
@@ -113,12 +180,14 @@ class Reading:
         return moment(state, self._open_calls(item), self._last_role(len(state.messages))), error
 
     def _state(self, item: int) -> tuple[RunState | None, FoldError | None]:
-        timeline = self.reader.timeline
+        timeline = self.timeline
         error = timeline.error_at(item)
         if error is not None and not isinstance(error, CorruptJournal):
             return None, error
         try:
-            state = state_at(timeline, item, self._load, self.reader.decoder, self.reader.meta or MetaRecord())
+            state = state_at(
+                timeline, item, self._load, self.reader.decoder, self.reader.meta or MetaRecord()
+            )
         except BadRecord:
             return None, error or CorruptJournal("the open turn cannot be read")
         except FoldError as refused:
@@ -127,15 +196,15 @@ class Reading:
 
     def _load(self, item: int) -> Record:
         """Decode an item from its first bytes only: a record of 50 MB costs what one of 16 KB does."""
-        head = self.reader.raw(item, _PER_MESSAGE_RECORD)
-        where = self.reader.timeline.span(item)
+        head = self.raw(item, _PER_MESSAGE_RECORD)
+        where = self.timeline.span(item)
         whole = len(head) >= where.end - where.start
         self._shortened = self._shortened or not whole
         record = peek(self.reader.decoder, head, whole=whole)
         return record if record is not None else UnknownRecord("")
 
     def _open_calls(self, item: int) -> tuple[PendingCall, ...] | None:
-        timeline = self.reader.timeline
+        timeline = self.timeline
         if not timeline.open_calls(item):
             return None
         assistant = timeline.columns.last_assistant[item] - 1
@@ -166,12 +235,12 @@ class Reading:
         """Give the role of the last message from the index alone."""
         if not messages:
             return ""
-        columns = self.reader.timeline.columns
+        columns = self.timeline.columns
         first = bisect_left(columns.messages, messages)
         return "assistant" if first < len(columns.kind) and columns.kind[first] == ASSISTANT else "user"
 
     def _answers(self, index: int, item: int) -> tuple[Answer | None, ...]:
-        timeline = self.reader.timeline
+        timeline = self.timeline
         columns = timeline.columns
         kind = columns.kind[item]
         if kind == RESULT:
@@ -191,3 +260,11 @@ class Reading:
                 found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
         return tuple(found.get(call) for call in range(total))
 
+
+def damaged_places(timeline: Timeline) -> int:
+    """Give the number on the damage badge: findings that count, what a crash leaves not among them."""
+    return sum(
+        CODES[mark.code].severity != "info" and mark.code not in _ONLY_NAMED
+        for index, mark in enumerate(timeline.marks)
+        if index != timeline.last_line_mark
+    )

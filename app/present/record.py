@@ -1,4 +1,4 @@
-"""One record rendered for reading: text wrapped, arguments as JSON, output out of its envelope, long parts folded."""
+"""One record rendered for reading: text wrapped, arguments as JSON, output unwrapped, long parts folded."""
 
 from __future__ import annotations
 
@@ -180,7 +180,9 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
             answer = subject.answers[subject.row.call] if subject.row.call < len(subject.answers) else None
             yield from _call(calls[subject.row.call], answer, width)
         else:
-            yield from flow((cell("This call stands beyond the part of the record that is read here.", "dim"),), width)
+            yield from flow(
+                (cell("This call stands beyond the part of the record that is read here.", "dim"),), width
+            )
         return
     yield from _resumed(record.resumed, width)
     if not subject.hidden:
@@ -190,7 +192,7 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
             counts += f" · {units.grouped(record.cache_create_tokens)} cache written"
         yield from _field("tokens", counts, width)
         odd = record.stop_reason not in ("", "end_turn", "tool_use", "stop_sequence")
-        yield from _field("stopped", record.stop_reason or "no reason", width, "warn" if odd else "text")
+        yield from _field("stop reason", record.stop_reason or "no reason", width, "warn" if odd else "text")
         yield from _field("iteration", str(record.iteration), width)
         yield BLANK
     yield from block_lines(blocks, width, view, subject.answers)
@@ -233,7 +235,11 @@ def _thought(text: str, width: int, view: View) -> Iterator[Line]:
 
 
 def _call(block: Block, answer: Answer | None, width: int, *, known: bool = True) -> Iterator[Line]:
-    yield from flow((cell("call ", "call"), cell(block.name or "unnamed tool", "strong"), cell(f"  {block.id}", "dim")), width, 2)
+    yield from flow(
+        (cell("call ", "call"), cell(block.name or "unnamed tool", "strong"), cell(f"  {block.id}", "dim")),
+        width,
+        2,
+    )
     if known:
         yield from _verdict(answer, width)
     yield from json_lines(block.input, width, indent=2)
@@ -251,8 +257,13 @@ def _verdict(answer: Answer | None, width: int) -> Iterator[Line]:
 def _result(subject: Subject, record: ToolResultRecord, width: int, view: View) -> Iterator[Line]:
     yield from _resumed(record.resumed, width)
     answer = subject.answers[0] if subject.answers else None
+    parts: tuple[Cell, ...]
     if answer is not None:
-        parts = (cell("answers ", "dim"), cell(answer.name, "strong"), cell(f"  of seq {answer.seq}  ", "dim"))
+        parts = (
+            cell("answers ", "dim"),
+            cell(answer.name, "strong"),
+            cell(f"  of seq {answer.seq}  ", "dim"),
+        )
     else:
         parts = (cell("answers no call of this turn  ", "warn"),)
     yield from flow((*parts, cell(record.tool_use_id, "dim", 200)), width, 2)
@@ -309,7 +320,9 @@ def _bytes(head: bytes, width: int, view: View) -> Iterator[Line]:
     shown = 4096 if not view.unfolded else len(head)
     yield from paragraph(safe.from_bytes(head[:shown]), width, "text")
     if len(head) > shown:
-        yield from flow((cell(f"⋯ {units.size(len(head) - shown)} more  ({view.unfold_key} shows it)", "dim"),), width)
+        yield from flow(
+            (cell(f"⋯ {units.size(len(head) - shown)} more  ({view.unfold_key} shows it)", "dim"),), width
+        )
 
 
 def _text(text: str, width: int, role: Role, limit: int, key: str, *, indent: int = 0) -> Iterator[Line]:
@@ -327,7 +340,16 @@ def _text(text: str, width: int, role: Role, limit: int, key: str, *, indent: in
             made += 1
             if limit and made > 4 * limit:
                 hint = f"  ({key} shows it)" if key else ""
-                yield from flow((cell(f"⋯ the rest of a long line and {units.plural(left - 1, 'more line')}{hint}", "accent"),), width, 2)
+                yield from flow(
+                    (
+                        cell(
+                            f"⋯ the rest of a long line and {units.plural(left - 1, 'more line')}{hint}",
+                            "accent",
+                        ),
+                    ),
+                    width,
+                    2,
+                )
                 return
 
 

@@ -34,6 +34,7 @@ GLANCE: Final = 8192
 """So many bytes of a record are read for its row."""
 
 _TEXT: Final = 400
+_SHORT_LINE: Final = 16
 _KEPT: Final = 1024
 _WORDS_FROM: Final = 64
 _WORD_WIDTH: Final = 10
@@ -58,8 +59,9 @@ _ENDS: Final[dict[str, tuple[str, Role]]] = {
 }
 
 _TELLING: Final = (
-    "path", "file_path", "filename", "file", "command", "cmd", "query", "pattern", "url", "name", "subject", "id",
-)  # fmt: skip
+    *("path", "file_path", "filename", "file", "command", "cmd"),
+    *("query", "pattern", "url", "name", "subject", "id"),
+)
 """The arguments that tell best what a call is about, best first."""
 
 
@@ -124,7 +126,10 @@ class TimelineRows:
         body, right = self._body(index, row)
         glyph, role = self._mark(index, row)
         inherited = self._inherited_to is not None and row.seq is not None and row.seq <= self._inherited_to
-        cells: list[Cell] = [Cell(Safe("⚠" if code else " "), "problem" if code else "text"), *self._columns(row)]
+        cells: list[Cell] = [
+            Cell(Safe("⚠" if code else " "), "problem" if code else "text"),
+            *self._columns(row),
+        ]
         cells.append(Cell(Safe(f"{glyph} "), role))
         if width >= _WORDS_FROM:
             word = "recovered" if self.timeline.is_recovered(row.item) and row.call < 0 else row.kind
@@ -136,7 +141,9 @@ class TimelineRows:
         if inherited:
             cells = [Cell(text, "match" if role == "match" else "dim") for text, role in cells]
         text, role = right
-        return spread(cells, (Cell(safe.fit(Safe(f"{text} "), _RIGHT_WIDTH, "right"), role),), width, least=24)
+        return spread(
+            cells, (Cell(safe.fit(Safe(f"{text} "), _RIGHT_WIDTH, "right"), role),), width, least=24
+        )
 
     def glance(self, item: int) -> Glance:
         """Give what the first bytes of an item say; kept for a while."""
@@ -223,10 +230,13 @@ class TimelineRows:
                 text = " ".join(block.text for block in self.blocks(row.item) if block.text)
                 return _first_line(text) or (cell("no text", "dim"),), self._size(row.item)
             case ToolResultRecord():
-                return self._result(index, row, glance)
+                return self._result(index, row, glance.record, whole=glance.whole)
             case TerminalRecord(reason=reason, message=message):
                 tail = (cell(f"  {message}", "text", _TEXT),) if message else ()
-                return (cell(reason or "no reason", _ENDS.get(reason, ("", "warn"))[1], 80), *tail), ("", "dim")
+                return (cell(reason or "no reason", _ENDS.get(reason, ("", "warn"))[1], 80), *tail), (
+                    "",
+                    "dim",
+                )
             case MetaRecord():
                 return _meta(glance.record), ("", "dim")
             case IncompleteRecord(kind=kind):
@@ -263,9 +273,9 @@ class TimelineRows:
         right: tuple[str, Role] = ("", "dim") if answered else ("no result", "warn")
         return (cell(name or "unnamed tool", "call", 80), cell("  "), *arguments), right
 
-    def _result(self, index: int, row: Row, glance: Glance) -> tuple[Sequence[Cell], tuple[str, Role]]:
-        assert isinstance(glance.record, ToolResultRecord)
-        record = glance.record
+    def _result(
+        self, index: int, row: Row, record: ToolResultRecord, *, whole: bool
+    ) -> tuple[Sequence[Cell], tuple[str, Role]]:
         lead: list[Cell] = []
         if self.timeline.is_error(row.item):
             lead.append(Cell(Safe("✗ "), "problem"))
@@ -274,7 +284,7 @@ class TimelineRows:
             lead.append(cell(f"{self.timeline.tool_name(index)}  ", "dim", 60))
         elif linked is None and not self._partial:
             lead.append(cell("answers no call  ", "warn"))
-        output = unwrap(result_text(record.result), whole=glance.whole)
+        output = unwrap(result_text(record.result), whole=whole)
         if output.denied:
             lead.append(cell("denied  ", "warn"))
         if output.exit_code:
@@ -314,7 +324,9 @@ def argument_cells(value: Json, limit: int = 200) -> tuple[Cell, ...]:
     first = names[0]
     cells = [cell(_compact(value[first]), "text", limit)]
     cells.extend(
-        cell(f"  {name}={_compact(argument)}", "dim", 64) for name, argument in list(value.items())[:8] if name != first
+        cell(f"  {name}={_compact(argument)}", "dim", 64)
+        for name, argument in list(value.items())[:8]
+        if name != first
     )
     return tuple(cells)
 
@@ -329,11 +341,16 @@ def _compact(value: Json) -> str:
 
 
 def _first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
+    """Give the first line that says something; a mere bracket is joined by what follows it."""
     stripped = text[: 4 * _TEXT].strip()
-    first, newline, _ = stripped.partition("\n")
+    first, newline, rest = stripped.partition("\n")
     if not first:
         return ()
-    return (cell(first.rstrip(), role, _TEXT), *((Cell(Safe(" …"), "dim"),) if newline else ()))
+    more = bool(newline)
+    if more and len(first) < _SHORT_LINE:
+        first = " ".join(f"{first} {rest}".split())
+        more = len(first) > _TEXT or len(text) > len(stripped)
+    return (cell(first.rstrip(), role, _TEXT), *((Cell(Safe(" …"), "dim"),) if more else ()))
 
 
 def _meta(record: MetaRecord) -> Sequence[Cell]:

@@ -1,4 +1,4 @@
-"""The whole run on one line: a mark for what each stretch of it holds, by count of rows or by recorded time."""
+"""The whole run on one line: what each stretch of it holds, by count of rows or by recorded time."""
 
 from __future__ import annotations
 
@@ -66,13 +66,17 @@ def row_of_fraction(timeline: Timeline, fraction: float) -> int:
 
 
 class TimeScale:
-    """The recorded times of a run as one running sum, long waits shortened. Built in slices, extended when it grows."""
+    """The recorded times of a run as one running sum, long waits shortened; built in slices, and extended."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._sums = array("d")
         self._long = array("B")
         self._last = float("nan")
+
+    def measures(self, timeline: Timeline) -> bool:
+        """Whether it is the scale of this timeline."""
+        return self._timeline is timeline
 
     @property
     def complete(self) -> bool:

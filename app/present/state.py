@@ -15,7 +15,7 @@ from refold.core.errors import CorruptJournal, FoldError, UnsupportedVersion
 from refold.core.records import Fingerprint, Json
 from refold.core.state import Counters, RunState, Terminal
 
-_LABEL: Final = 11
+_LABEL: Final = 13
 _BAR: Final = 20
 
 
@@ -99,7 +99,9 @@ def _error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[L
         return
     yield from flow((cell(f"⚠ {error}", "problem", 1000),), width, 2)
     if isinstance(error, UnsupportedVersion):
-        yield from flow((cell("Written by a newer version: its records are shown, not folded.", "warn"),), width)
+        yield from flow(
+            (cell("Written by a newer version: its records are shown, not folded.", "warn"),), width
+        )
     if error.remedy:
         yield from flow((cell(f"→ {error.remedy}", "dim"),), width, 2)
 
@@ -107,34 +109,58 @@ def _error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[L
 def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
     counters = now.counters
     past = before.counters if before is not None else None
-    yield _row("turn", (cell(units.grouped(counters.llm_calls)),), width, _grown(counters.llm_calls, past and past.llm_calls))
+    yield _row(
+        "turn",
+        (cell(units.grouped(counters.llm_calls)),),
+        width,
+        _grown(counters.llm_calls, None if past is None else past.llm_calls),
+    )
     yield _row(
         "iteration",
         (cell("next ", "dim"), cell(units.grouped(now.next_iteration))),
         width,
-        _was(now.next_iteration, before and before.next_iteration),
+        _was(now.next_iteration, None if before is None else before.next_iteration),
     )
     last = (cell("   last ", "dim"), cell(now.last_role, _role(now.last_role))) if now.last_role else ()
     yield _row(
         "messages",
         (cell(units.grouped(now.messages)), *last),
         width,
-        _grown(now.messages, before and before.messages),
+        _grown(now.messages, None if before is None else before.messages),
     )
-    yield _row("tool calls", _tool_calls(counters), width, _grown(counters.tool_calls, past and past.tool_calls))
-    yield _row("stopped by", (cell(now.stop_reason or "–", "text", 80),), width, _was(now.stop_reason, before and before.stop_reason))
+    yield _row(
+        "tool calls",
+        _tool_calls(counters),
+        width,
+        _grown(counters.tool_calls, None if past is None else past.tool_calls),
+    )
+    yield _row(
+        "stop reason",
+        (cell(now.stop_reason or "–", "text", 80),),
+        width,
+        _was(now.stop_reason, None if before is None else before.stop_reason),
+    )
     ended = now.terminal
     text = "–" if ended is None else f"{ended.reason}  {ended.message}"
     role: Role = "dim" if ended is None else "good" if ended.reason == "completed" else "warn"
-    yield _row("terminal", (cell(text, role, 400),), width, "here" if before is not None and before.terminal != ended else "")
+    yield _row(
+        "terminal",
+        (cell(text, role, 400),),
+        width,
+        "here" if before is not None and before.terminal != ended else "",
+    )
     yield BLANK
-    grown = "" if past is None or past.tokens == counters.tokens else f"+{units.short(counters.tokens - past.tokens)}"
+    grown = (
+        ""
+        if past is None or past.tokens == counters.tokens
+        else f"+{units.short(counters.tokens - past.tokens)}"
+    )
     yield _row("tokens", (cell(units.grouped(counters.tokens)),), width, grown)
     for name, value, old in (
-        ("in", counters.in_tokens, past and past.in_tokens),
-        ("out", counters.out_tokens, past and past.out_tokens),
-        ("cache read", counters.cache_read_tokens, past and past.cache_read_tokens),
-        ("cache write", counters.cache_create_tokens, past and past.cache_create_tokens),
+        ("in", counters.in_tokens, None if past is None else past.in_tokens),
+        ("out", counters.out_tokens, None if past is None else past.out_tokens),
+        ("cache read", counters.cache_read_tokens, None if past is None else past.cache_read_tokens),
+        ("cache write", counters.cache_create_tokens, None if past is None else past.cache_create_tokens),
     ):
         if value:
             yield _row(name, (cell(f"{value:>12,}"),), width, _grown(value, old), nested=True)
@@ -172,13 +198,29 @@ def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         return
     open_ = sum(not call.answered for call in now.calls)
     summary = f"{units.plural(len(now.calls), 'call')}, {open_} unanswered"
-    yield _row("pending", (cell(summary, "warn" if open_ else "text"),), width, "" if before is None or before.calls == now.calls else "here")
+    yield _row(
+        "pending",
+        (cell(summary, "warn" if open_ else "text"),),
+        width,
+        "" if before is None or before.calls == now.calls else "here",
+    )
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
     for call in now.calls[:200]:
-        mark, word, role = ("✓", "answered", "good") if call.answered else ("?", "no result: outcome unknown", "warn")
+        mark, word, role = (
+            ("✓", "answered", "good") if call.answered else ("?", "no result: outcome unknown", "warn")
+        )
         new = known is not None and known.get(call.id) != call.answered
-        head: tuple[Cell, ...] = (cell(f"{mark} ", _as_role(role)), cell(call.name or "unnamed tool", "call", 80), cell("  "))
-        yield _mark_changed((*head, *argument_cells(call.input, 120)[:1], cell(f"  {word}", _as_role(role))), width, "here" if new else "", indent=4)
+        head: tuple[Cell, ...] = (
+            cell(f"{mark} ", _as_role(role)),
+            cell(call.name or "unnamed tool", "call", 80),
+            cell("  "),
+        )
+        yield _mark_changed(
+            (*head, *argument_cells(call.input, 120)[:1], cell(f"  {word}", _as_role(role))),
+            width,
+            "here" if new else "",
+            indent=4,
+        )
     if len(now.calls) > 200:
         yield (cell(f"    ⋯ {units.plural(len(now.calls) - 200, 'more call')}", "dim"),)
 
@@ -188,7 +230,8 @@ def _as_role(name: str) -> Role:
 
 
 def _tool_calls(counters: Counters) -> tuple[Cell, ...]:
-    cells = (cell(units.grouped(counters.tool_calls)), cell(" results", "dim"))
+    noun = " result" if counters.tool_calls == 1 else " results"
+    cells = (cell(units.grouped(counters.tool_calls)), cell(noun, "dim"))
     if counters.remote_tool_calls:
         return (*cells, cell(f", {units.grouped(counters.remote_tool_calls)} remote", "dim"))
     return cells

@@ -1,0 +1,71 @@
+"""The first row of an open run: which one it is, how it stands, where the cursor is."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from refold.app.lines import Cell, Line
+from refold.app.present import units
+from refold.app.present.layout import cell
+from refold.app.present.status import status_cell
+from refold.app.safe import Safe
+from refold.core.status import StatusName
+
+_NAME: Final = 40
+
+
+class RunTop(NamedTuple):
+    """What the first row says about a run; what is not known yet is left out."""
+
+    run_id: str
+    status: StatusName | None = None
+    format: str = ""
+    model: str = ""
+    fork_of: str = ""
+    damaged: int = 0
+    torn: bool = False
+    progress: float = 0.0
+    turns: int | None = None
+    calls: int = 0
+    tokens: int = 0
+
+
+def top_left(top: RunTop) -> Line:
+    """Give the name of a run and how it stands, what matters most first."""
+    cells: list[Cell] = [cell(top.run_id, "strong", _NAME), Cell(Safe("  "))]
+    if top.status is not None:
+        cells.append(status_cell(top.status))
+    if top.damaged:
+        cells.append(Cell(Safe(f"  ⚠ {units.grouped(top.damaged)} damaged"), "problem"))
+    if top.torn:
+        cells.append(Cell(Safe("  torn tail"), "warn"))
+    if top.fork_of:
+        cells.append(cell(f"  ψ fork of {top.fork_of}", "fork", _NAME))
+    facts = [text for text in (top.format, top.model) if text]
+    if top.turns is not None:
+        facts += [
+            units.plural(top.turns, "turn"),
+            units.plural(top.calls, "call"),
+            f"{units.short(top.tokens)} tokens",
+        ]
+    if facts:
+        cells.append(cell("  " + " · ".join(facts), "dim", 200))
+    return tuple(cells)
+
+
+def top_right(
+    *, seq: int | None, line: int, last: int | None, following: bool, progress: float, search: Line = ()
+) -> Line:
+    """Give where the cursor stands, and what goes on."""
+    cells: list[Cell] = list(search)
+    if progress < 1:
+        cells.append(Cell(Safe(f"reading {progress:.0%}  "), "accent"))
+    elif following:
+        cells.append(Cell(Safe("▾ following  "), "accent"))
+    if seq is not None:
+        cells += [Cell(Safe("seq "), "dim"), Cell(Safe(str(seq)), "strong")]
+    elif line:
+        cells += [Cell(Safe("line "), "dim"), Cell(Safe(units.grouped(line)), "strong")]
+    if last is not None:
+        cells.append(Cell(Safe(f" / {last}"), "dim"))
+    return tuple(cells)

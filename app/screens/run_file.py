@@ -1,0 +1,89 @@
+"""The file of an open run over time: read in slices, then watched for growth, replacement and deletion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final, NamedTuple
+
+from refold.core.errors import StoreError
+from refold.core.store.reader import Change, RunReader
+
+SLICE: Final = 0.003
+"""Seconds that the event loop is held at a time."""
+POLL: Final = 0.1
+
+
+class Opened(NamedTuple):
+    """The file was opened, or opened again because it is no longer what was read."""
+
+    reader: RunReader
+    why: Change | None = None
+
+
+class Read(NamedTuple):
+    """The index has grown, or has been looked at again; `finished` at the end of the file."""
+
+    finished: bool
+
+
+class Gone(NamedTuple):
+    """Nothing can be read at the path any more; what was read stays."""
+
+    reason: str
+
+
+class Back(NamedTuple):
+    """The very file that was gone stands at the path again."""
+
+
+FileEvent = Opened | Read | Gone | Back
+
+
+async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEvent]:
+    """Open a run and tell everything that happens to its file, until cancelled; the reader is closed then.
+
+    Raises:
+        StoreError: the file cannot be opened in the first place, or not be read.
+    """
+    reader = open_reader()
+    try:
+        yield Opened(reader)
+        while True:
+            while not reader.step(SLICE):
+                yield Read(finished=False)
+                await asyncio.sleep(0)
+            yield Read(finished=True)
+            async for event in _wait(reader):
+                yield event
+            change = reader.poll()
+            if change in (Change.REPLACED, Change.SHRANK):
+                try:
+                    following = open_reader()
+                except StoreError as error:
+                    yield Gone(str(error))
+                    await asyncio.sleep(POLL)
+                    continue
+                reader.close()
+                reader = following
+                yield Opened(reader, change)
+    finally:
+        reader.close()
+
+
+async def _wait(reader: RunReader) -> AsyncIterator[FileEvent]:
+    """Wait until there is something to read, here or in another file."""
+    gone = False
+    while True:
+        await asyncio.sleep(POLL)
+        change = reader.poll()
+        if change is Change.GONE:
+            if not gone:
+                yield Gone("the file was deleted")
+            gone = True
+            continue
+        if gone and change in (Change.SAME, Change.GREW):
+            gone = False
+            yield Back()
+        if change is not Change.SAME:
+            return

@@ -1,0 +1,262 @@
+"""The four panes beside the timeline: which one is shown, and its lines, made in slices behind the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, get_args
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from refold.app.lines import Cell, FixedRows, Line, Rows
+from refold.app.present.layout import cell, marked
+from refold.app.present.raw import RawRows
+from refold.app.present.reading import Reading
+from refold.app.present.record import View, record_lines
+from refold.app.present.state import state_lines
+from refold.app.safe import Safe
+from refold.app.widgets.bars import LineBar
+from refold.app.widgets.line_pager import LinePager
+from refold.core.errors import RefoldError
+
+PaneName = Literal["record", "state", "conversation", "raw"]
+
+PANES: Final[tuple[PaneName, ...]] = get_args(PaneName)
+
+_SLICE: Final = 0.003
+_SETTLED: Final = 0.06
+"""Seconds after the last move of the cursor before the pane follows."""
+_WINDOW_GROWTH: Final = 4
+_FIRST_WINDOW: Final = 400
+
+
+class Place(NamedTuple):
+    """Where the cursor stands."""
+
+    reading: Reading
+    row: int
+    ending: str = ""
+    """What is said about the end of the run where this is its last record."""
+
+
+class PaneTabs(LineBar):
+    """The names of the panes; a click opens one."""
+
+    @dataclass
+    class Picked(Message):
+        """A pane was asked for."""
+
+        name: PaneName
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._active: PaneName = "record"
+
+    def show(self, active: PaneName) -> None:
+        """Mark the pane that is shown."""
+        self._active = active
+        self.refresh()
+
+    def line(self, width: int) -> Line:
+        """The names with their keys, as many as fit."""
+        cells: list[Cell] = []
+        for number, name in enumerate(PANES, 1):
+            title = self._title(name, width)
+            if name == self._active:
+                cells.append(Cell(Safe(f" {number} {title} "), "brand"))
+            else:
+                cells += [Cell(Safe(f" {number} "), "key"), Cell(Safe(f"{title} "), "dim")]
+        return tuple(cells)
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the pane under the mouse."""
+        start = 0
+        for name in PANES:
+            start += len(self._title(name, self.size.width)) + 4
+            if event.x < start:
+                self.post_message(self.Picked(name))
+                return
+
+    def _title(self, name: PaneName, width: int) -> str:
+        title = name.capitalize()
+        return title if width >= sum(len(pane) + 4 for pane in PANES) else title[:5]
+
+
+class RunPane(Vertical):
+    """Shows one pane for one place; the place may change ten times before it is read once."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.view = View()
+        self.pattern: re.Pattern[str] | None = None
+        self._name: PaneName = "record"
+        self._place: Place | None = None
+        self._request = 0
+        self._as_hex = False
+        self._window = _FIRST_WINDOW
+        self._shown: tuple[PaneName, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Names, then lines."""
+        yield PaneTabs(id="pane-tabs")
+        yield LinePager(id="pane-lines")
+
+    @property
+    def name_shown(self) -> PaneName:
+        """The pane that is open."""
+        return self._name
+
+    @property
+    def pager(self) -> LinePager:
+        """The lines."""
+        return self.query_one("#pane-lines", LinePager)
+
+    def open(self, name: PaneName) -> None:
+        """Show another pane."""
+        self._name = name
+        self.query_one(PaneTabs).show(name)
+        self.fill()
+
+    def go(self, place: Place) -> None:
+        """Follow the cursor, a moment later."""
+        moved = (
+            self._place is None or place.row != self._place.row or place.reading is not self._place.reading
+        )
+        self._place = place
+        if moved:
+            self._as_hex = False
+            self._window = _FIRST_WINDOW
+        self._start(_SETTLED)
+
+    def fill(self) -> None:
+        """Make the lines anew, now."""
+        self._start(0)
+
+    def toggle_thinking(self) -> None:
+        """Show or fold what the model thought."""
+        self.view = self.view._replace(thinking=not self.view.thinking)
+        self.fill()
+
+    def toggle_unfolded(self) -> None:
+        """Show long text whole, or earlier messages, or bytes as numbers: what the open pane can unfold."""
+        if self._name == "raw":
+            self._as_hex = not self._as_hex
+        elif self._name == "conversation":
+            self._window *= _WINDOW_GROWTH
+        else:
+            self.view = self.view._replace(unfolded=not self.view.unfolded)
+        self.fill()
+
+    @on(LinePager.Resized)
+    def _resized(self) -> None:
+        self.fill()
+
+    def _start(self, delay: float) -> None:
+        self._request += 1
+        if self._place is not None:
+            self.run_worker(self._fill(self._request, self._place, delay), group="pane", exclusive=True)
+
+    async def _fill(self, request: int, place: Place, delay: float) -> None:
+        if delay:
+            await asyncio.sleep(delay)
+        width = self.pager.width
+        if request != self._request or width < 4 or not self.display:
+            return
+        try:
+            if self._name == "raw":
+                self._show(self._raw(place, width), 0, place)
+                return
+            await self._fill_lines(request, place, width)
+        except RefoldError as error:
+            message: list[Line] = [(cell(str(error), "problem", 1000),), (cell(error.remedy, "dim", 1000),)]
+            self._show(FixedRows(message), 0, place)
+
+    async def _fill_lines(self, request: int, place: Place, width: int) -> None:
+        lines: list[Line] = []
+        shown = False
+        deadline = time.perf_counter() + _SLICE
+        for line in self._lines(place, width):
+            if line is not None:
+                lines.append(marked(line, self.pattern))
+            if time.perf_counter() < deadline:
+                continue
+            if self._name != "conversation" and len(lines) > self.pager.size.height:
+                if shown:
+                    self.pager.rows_changed()
+                else:
+                    self._show(FixedRows(lines), self._top(place), place)
+                    shown = True
+            await asyncio.sleep(0)
+            if request != self._request:
+                return
+            deadline = time.perf_counter() + _SLICE
+        if shown:
+            self.pager.rows_changed()
+        else:
+            self._show(
+                FixedRows(lines), len(lines) if self._name == "conversation" else self._top(place), place
+            )
+        if self.pattern is not None and self._name == "record":
+            found = next(
+                (i for i, line in enumerate(lines) if any(part.role == "match" for part in line)), None
+            )
+            if found is not None:
+                self.pager.reveal(found)
+
+    def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
+        item = place.reading.timeline.row(place.row).item
+        if self._name == "record":
+            yield from record_lines(place.reading.subject(place.row), width, self.view)
+        elif self._name == "state":
+            yield from state_lines(place.reading.state_view(item, place.ending), width)
+        else:
+            yield from place.reading.conversation(item, width, self.view, self._window)
+
+    def _raw(self, place: Place, width: int) -> Rows:
+        reading = place.reading
+        row = reading.timeline.row(place.row)
+        where = reading.timeline.span(row.item)
+
+        def read(start: int, size: int) -> bytes:
+            return reading.raw_part(row.item, start, size)
+
+        as_hex = self._as_hex != (row.kind == "damage")
+        rows = RawRows(read, where.end - where.start, where.start, width, as_hex=as_hex)
+        return rows if self.pattern is None else _Marked(rows, self.pattern)
+
+    def _show(self, rows: Rows, top: int, place: Place) -> None:
+        self._shown = (self._name, place.row)
+        self.pager.show(rows, top=top)
+
+    def _top(self, place: Place) -> int:
+        """The line to begin with: the same record, or the same table of another record, keeps its place."""
+        if self._shown is None or self._shown[0] != self._name:
+            return 0
+        return self.pager.top if self._name == "state" or self._shown[1] == place.row else 0
+
+
+class _Marked:
+    """Rows in which a search stands out."""
+
+    def __init__(self, rows: Rows, pattern: re.Pattern[str]) -> None:
+        self._rows = rows
+        self._pattern = pattern
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def line(self, index: int, width: int) -> Line:
+        return marked(self._rows.line(index, width), self._pattern)
+
+
+def notice(lines: Iterable[tuple[str, str]]) -> FixedRows:
+    """Give rows that stand in for a run that has none."""
+    return FixedRows(
+        [(cell(f"  {text}", "problem" if role == "problem" else "dim", 1000),) for text, role in lines]
+    )
