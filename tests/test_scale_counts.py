@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("many") / "runs"
     generate.runs(directory, RUNS, size=20_000)
+    time.sleep(
+        2.2
+    )  # a file that changed this instant is read again: its time stamp may not tell the next change
     return directory
 
 
