@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+from refold.app.glyphs import to_ascii
 from refold.app.lines import Cell, Line, Role, cells
 from refold.app.safe import Safe, fit, line, width
 from refold.core.errors import RefoldError
@@ -28,12 +29,6 @@ _COLOURS: Final[Mapping[Role, str]] = {
     "json-string": "32",
 }
 """ANSI colours by role; a role that is not here stays plain. No meaning hangs on colour alone."""
-
-ASCII: Final = str.maketrans(
-    dict(zip("●◆✓✗⚠■◇▮▾▸▶ψ‹›·├└│─╌╳–—→↳“”↑↓▲▼", "*+vx!#o|v>>Y<>-|`|--x-->>''^v^v", strict=True))
-    | {"⋯": "...", "…": "...", "⏎": "\\n"}
-)
-"""What stands for our own glyphs where the locale is not UTF-8."""
 
 
 class OutputFailed(RefoldError):
@@ -80,9 +75,11 @@ class Printer:
         """Say on standard error what is wrong, where, and what can be done."""
         message = line(f"{subject}: {problem}" if subject else str(problem))
         remedy = line(problem.remedy) if isinstance(problem, RefoldError) and problem.remedy else ""
-        text = f"refold: {message}" + (f" ({remedy})" if remedy else "")
-        self._out.flush()
-        print(text.translate(ASCII) if self._ascii else text, file=self._error)
+        self._say(f"refold: {message}" + (f" ({remedy})" if remedy else ""))
+
+    def note(self, text: str) -> None:
+        """Say on standard error what is no part of the answer."""
+        self._say(line(text))
 
     def flush(self) -> None:
         """Hand everything to the system."""
@@ -91,8 +88,12 @@ class Printer:
         except OSError as error:
             raise OutputFailed(error) from error
 
+    def _say(self, text: str) -> None:
+        self.flush()
+        print(to_ascii(text) if self._ascii else text, file=self._error)
+
     def _painted(self, cell: Cell) -> str:
-        text = cell.text.translate(ASCII) if self._ascii else cell.text
+        text = to_ascii(cell.text) if self._ascii else cell.text
         code = _COLOURS.get(cell.role) if self._colour else None
         return f"\x1b[{code}m{text}\x1b[0m" if code and text.strip() else text
 

@@ -1,0 +1,58 @@
+"""`refold` and `refold open`: the full screen, or the same words printed where there is no terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from refold.app.cli_print import Printer
+from refold.app.cli_run import hint_of, target
+from refold.app.settings import Settings
+from refold.core.store.resolve import resolve
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Open the screen on the list of runs, or on the run that is named."""
+    name: str = getattr(arguments, "run", "")
+    if not can_show(settings):
+        return _print(name, settings, printer)
+    if not name:
+        return show(settings)
+    wanted = target(name)
+    return show(settings, resolve(wanted.run, settings.roots), wanted.place)
+
+
+def can_show(settings: Settings) -> bool:
+    """Say whether there is a terminal to draw on; the screen is drawn on standard error."""
+    return not settings.dumb and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def show(settings: Settings, path: Path | None = None, place: str = "") -> int:
+    """Show the full screen, on all runs or on one of them, until it is left; give the exit code."""
+    from refold.app.screens.runs import RunsScreen
+    from textual.screen import Screen
+
+    from refold.app.main import RefoldApp
+    from refold.app.screens.run import RunScreen
+
+    def first() -> Screen[None]:
+        if path is None:
+            return RunsScreen(settings)
+        number = int(place.removeprefix("#")) if place else None
+        at, line = (None, number) if place.startswith("#") else (number, None)
+        return RunScreen(path, at, line=line, settings=settings, hint=hint_of(path, settings))
+
+    app = RefoldApp(settings, first)
+    app.run()
+    return app.return_code or 0
+
+
+def _print(name: str, settings: Settings, printer: Printer) -> int:
+    if name:
+        from refold.app.cli_show import run as show_run
+
+        return show_run(argparse.Namespace(runs=[name], json=False), settings, printer)
+    from refold.app.cli_ls import run as list_runs
+
+    return list_runs(argparse.Namespace(filter=[], json=False), settings, printer)

@@ -1,0 +1,141 @@
+"""`refold show`: the records of a run, one a line, or one record in full."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+
+import msgspec
+
+from refold.app.cli_exit import FINE, exit_code
+from refold.app.cli_print import Printer
+from refold.app.cli_run import item_at, open_run, target
+from refold.app.lines import Cell
+from refold.app.present.reading import Reading
+from refold.app.present.record import View, record_lines
+from refold.app.present.rows import TimelineRows
+from refold.app.present.units import plural, short
+from refold.app.safe import line
+from refold.app.settings import Settings
+from refold.core.blocks import read_blocks
+from refold.core.errors import BadRecord, RefoldError
+from refold.core.records import AssistantRecord, Json, ToolResultRecord
+from refold.core.store.reader import RunReader
+
+_COLUMNS = 160
+_RECORD_COLUMNS = 100
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Print each run or record; the largest exit code counts."""
+    worst = FINE
+    for number, name in enumerate(arguments.runs):
+        wanted = target(name)
+        try:
+            with open_run(wanted.run, settings) as reader:
+                timeline = reader.index_all()
+                item = item_at(timeline, wanted.place, wanted.run) if wanted.place else None
+                if number and not arguments.json:
+                    printer.raw("\n")
+                if item is None:
+                    (_rows_as_json if arguments.json else _rows_as_text)(reader, wanted.run, printer)
+                elif arguments.json:
+                    printer.raw(_record_as_json(reader, item, wanted.run) + "\n")
+                else:
+                    _record_as_text(reader, item, printer)
+        except RefoldError as error:
+            printer.error(error)
+            worst = max(worst, exit_code(error))
+    return worst
+
+
+def _rows_as_text(reader: RunReader, name: str, printer: Printer) -> None:
+    timeline = reader.timeline
+    meta = reader.meta
+    facts = [reader.format.name, meta.fingerprint.model if meta is not None else ""]
+    if timeline.items:
+        last = timeline.items - 1
+        tokens = timeline.counters(last).tokens
+        facts += [
+            plural(timeline.turn(last), "turn"),
+            plural(timeline.calls(last), "call"),
+            f"{short(tokens)} tokens",
+        ]
+    printer.line(
+        (Cell(line(reader.run_id), "strong"), Cell(line("  " + " · ".join(filter(None, facts))), "dim")),
+        cut=True,
+    )
+    printer.line((Cell(line(str(reader.path)), "dim"),))
+    rows = TimelineRows(timeline, reader.raw, reader.decoder)
+    width = printer.columns or _COLUMNS
+    for index in range(len(rows)):
+        printer.line(rows.line(index, width))
+
+
+def _record_as_text(reader: RunReader, item: int, printer: Printer) -> None:
+    subject = Reading(reader).subject(reader.timeline.first_row(item))
+    for row in record_lines(subject, printer.columns or _RECORD_COLUMNS, View(thinking=True, unfolded=True)):
+        printer.line(row)
+
+
+def _rows_as_json(reader: RunReader, name: str, printer: Printer) -> None:
+    for item in range(reader.timeline.items):
+        printer.json(row_json(reader, item, name))
+
+
+def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
+    """What is known of one record, or of one damaged stretch, without its text."""
+    timeline = reader.timeline
+    span = timeline.span(item)
+    try:
+        record = reader.record(item)
+    except BadRecord:
+        record = None
+    calls: list[Json] = []
+    tokens = 0
+    if isinstance(record, AssistantRecord):
+        calls = [
+            {"id": b.id, "name": b.name} for b in read_blocks(record.message.content) if b.kind == "call"
+        ]
+        tokens = record.in_tokens + record.out_tokens + record.cache_read_tokens + record.cache_create_tokens
+    return {
+        "run": name,
+        "seq": timeline.seq(item),
+        "line": span.line,
+        "start": span.start,
+        "end": span.end,
+        "kind": timeline.kind(item),
+        "turn": timeline.turn(item),
+        "time": getattr(record, "time", None),
+        "tokens": tokens,
+        "calls": calls,
+        "answers": record.tool_use_id if isinstance(record, ToolResultRecord) else None,
+        "is_error": timeline.is_error(item),
+        "recovered": timeline.is_recovered(item),
+        "problems": [finding.code for finding in timeline.findings_at(item)],
+    }
+
+
+def _record_as_json(reader: RunReader, item: int, name: str) -> str:
+    """The object of a row, with the record as the file spells it: numbers, order, repeated keys."""
+    row = row_json(reader, item, name)
+    raw = reader.raw(item)
+    text = json_of(raw)
+    if text is None:
+        row["record"] = None
+        row["raw"] = raw.decode(errors="surrogateescape")
+        return json.dumps(row, separators=(",", ":"))
+    return json.dumps(row, separators=(",", ":"))[:-1] + f',"record":{text},"raw":null}}'
+
+
+def json_of(raw: bytes) -> str | None:
+    """The same JSON in ASCII, or None where the bytes are no JSON: only strings can hold anything else."""
+    try:
+        msgspec.json.decode(raw)
+        text = raw.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # Outside of strings a tab or carriage return is white space; inside one it may not stand.
+    text = text.strip().replace("\t", " ").replace("\r", " ")
+    return re.sub("[^ -~]", lambda found: json.dumps(found[0])[1:-1], text)

@@ -1,0 +1,87 @@
+"""`refold state`: what runs fold to."""
+
+from __future__ import annotations
+
+import argparse
+
+from refold.app.cli_exit import FINE, exit_code
+from refold.app.cli_print import Printer
+from refold.app.cli_run import WrongPlace, item_at, open_run
+from refold.app.settings import Settings
+from refold.core.errors import EmptyJournal, FoldError, RefoldError, StoreError, TooLarge
+from refold.core.records import Json
+from refold.core.state_json import state_json
+from refold.core.store.reader import RunReader
+
+_COLUMNS = 100
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Print the state of each run; the largest exit code counts."""
+    worst = FINE
+    for number, name in enumerate(arguments.runs):
+        try:
+            with open_run(name, settings) as reader:
+                if arguments.json:
+                    code = _as_json(reader, name, arguments.at, printer, salvage=arguments.salvage)
+                else:
+                    if number:
+                        printer.raw("\n")
+                    code = _as_text(reader, name, arguments.at, printer, salvage=arguments.salvage)
+        except MemoryError:
+            error = TooLarge(f"{name}: its state does not fit into memory")
+            code = _failed(error, name, printer, as_json=arguments.json)
+        except WrongPlace:
+            raise
+        except RefoldError as error:
+            code = _failed(error, name, printer, as_json=arguments.json)
+        worst = max(worst, code)
+    return worst
+
+
+def _as_json(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+    timeline = reader.index_all()
+    if not timeline.items:
+        raise EmptyJournal
+    item = timeline.items - 1 if place is None else item_at(timeline, place, name)
+    refused = timeline.error_at(item)
+    if refused is not None and not salvage:
+        raise refused
+    state = reader.salvaged_at(item) if salvage else reader.state_at(item)
+    answer: dict[str, Json] = {"run": name, "ok": True, "state": state_json(state)}
+    if salvage:
+        answer["refused"] = None if refused is None else _why(refused)
+    printer.json(answer)
+    return FINE
+
+
+def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+    from refold.app.lines import Cell
+    from refold.app.present.reading import Reading
+    from refold.app.present.state import state_lines
+    from refold.app.safe import line
+
+    timeline = reader.index_all()
+    if not timeline.items:
+        raise EmptyJournal
+    item = timeline.items - 1 if place is None else item_at(timeline, place, name)
+    refused = timeline.error_at(item)
+    if refused is not None and not salvage:
+        raise refused
+    printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {reader.path}"), "dim")))
+    for row in state_lines(Reading(reader).state_view(item), printer.columns or _COLUMNS):
+        printer.line(row)
+    return FINE
+
+
+def _failed(error: RefoldError, name: str, printer: Printer, *, as_json: bool) -> int:
+    if as_json:
+        printer.json({"run": name, "ok": False, **_why(error)})
+    else:
+        printer.error(error, name if isinstance(error, FoldError) else "")
+    return exit_code(error)
+
+
+def _why(error: RefoldError) -> dict[str, Json]:
+    kind = error.error_class if isinstance(error, FoldError | StoreError) else "unreadable"
+    return {"error_class": kind, "error": str(error)}

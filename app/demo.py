@@ -1,0 +1,140 @@
+"""`refold demo`: runs in every state, in a scratch directory, and the screen on them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from refold.app.cli_print import Printer
+from refold.app.demo_runs import FOREIGN, KILLED, STORIES
+from refold.app.demo_story import age
+from refold.app.safe import line
+from refold.app.settings import Settings
+from refold.core.errors import RefoldError
+from refold.core.store.journal import JournalStore
+from refold.core.store.roots import Root
+
+_PATIENCE = 20.0
+
+
+class DemoFailed(RefoldError):
+    """The demo could not be set up."""
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Make the runs and show them; the scratch directory goes away again, one that was named stays."""
+    from refold.app.cli_screen import can_show, show
+
+    wanted: Path | None = arguments.dir
+    keep = wanted is not None or arguments.no_screen
+    directory = _directory(wanted)
+    make(directory, datetime.now(UTC))
+    if arguments.no_screen:
+        with growing(directory):
+            pass
+        printer.raw(line(str(directory)) + "\n")
+        return 0
+    stays = "they stay" if keep else "they go away when you leave"
+    printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")
+    printer.flush()
+    shown = replace(settings, roots=roots(directory), cache_dir=directory / "cache")
+    with growing(directory, scratch=not keep):
+        if can_show(settings):
+            return show(shown)
+        from refold.app.cli_ls import run as list_runs
+
+        return list_runs(argparse.Namespace(filter=[], json=False), shown, printer)
+
+
+def roots(directory: Path) -> tuple[Root, ...]:
+    """The directories of runs under a state directory, as `XDG_STATE_HOME` would give them."""
+    return (
+        Root(directory / "refold" / "runs", "refold", "demo"),
+        Root(directory / "fisk-ai" / "runs", "fisk-ai", "demo"),
+    )
+
+
+def make(directory: Path, now: datetime) -> None:
+    """Write every run of the demo but the growing one, each as old as it says, seen from a moment."""
+    native, foreign = (root.path for root in roots(directory))
+    _die_writing(native, now)
+    for story in STORIES:
+        story(native, now)
+    for story in FOREIGN:
+        story(foreign, now)
+
+
+@contextmanager
+def growing(directory: Path, *, scratch: bool = False) -> Iterator[None]:
+    """Let a child write the growing run while the block runs; then it is suspended.
+
+    With `scratch` the directory is removed at the end; the child sees to it even if this process is killed.
+    """
+    store = roots(directory)[0].path
+    with _writer("live", store, *([directory] if scratch else [])) as child:
+        _first_line(child)
+        try:
+            yield
+        finally:
+            _let_go(child)
+            if scratch:
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def _die_writing(store: Path, now: datetime) -> None:
+    """Let a child write a run, and kill it in the middle of a call: nothing is closed, the lock just ends."""
+    with _writer("killed", store, now.isoformat()) as child:
+        moment = datetime.fromisoformat(_first_line(child))
+        child.kill()
+    age(JournalStore(store).path_of(KILLED), moment)
+
+
+def _writer(*arguments: object) -> subprocess.Popen[str]:
+    """Start a writing process in a session of its own: keys pressed in the terminal are not meant for it."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "refold.app.demo_writer", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _first_line(child: subprocess.Popen[str]) -> str:
+    said = child.stdout.readline().strip() if child.stdout is not None else ""
+    if not said:
+        child.kill()
+        raise DemoFailed(
+            "the demo's writer did not start", remedy="is there room in the directory of the demo?"
+        )
+    return said
+
+
+def _let_go(child: subprocess.Popen[str]) -> None:
+    if child.stdin is not None:
+        child.stdin.close()
+    try:
+        child.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _directory(wanted: Path | None) -> Path:
+    if wanted is None:
+        return Path(tempfile.mkdtemp(prefix="refold-demo-"))
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+        if any(wanted.iterdir()):
+            raise DemoFailed(f"{wanted}: not empty", remedy="name a new or empty directory")
+    except OSError as error:
+        raise DemoFailed(f"{wanted}: {error.strerror}") from error
+    return wanted.absolute()
