@@ -66,8 +66,13 @@ class RefoldApp(App[None]):
         self.theme = settings.theme if known else themes.DARK.name
 
     def get_default_screen(self) -> Screen[None]:
-        """The screen that the program was started for."""
-        return self._first_screen()
+        """The screen that the program was started for; Textual (8.2.8) would not read its styles."""
+        screen = self._first_screen()
+        missing = [path for path in screen.css_path if not self.stylesheet.has_source(str(path), "")]
+        if missing:
+            self.stylesheet.read_all(missing)
+            self.stylesheet.reparse()
+        return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables, for themes that are not ours."""
