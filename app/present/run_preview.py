@@ -1,0 +1,207 @@
+"""The panel below the list: how the selected run stands, why, and what it said last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from typing import Final, NamedTuple
+
+from refold.app import safe
+from refold.app.lines import Cell, Line, Role
+from refold.app.present.layout import cell, fit
+from refold.app.present.runs import created, moment, updated
+from refold.app.present.status import status_cell
+from refold.app.present.units import plural, short, size
+from refold.app.safe import Safe
+from refold.core.findings import CODES
+from refold.core.summary import RunSummary
+from refold.core.timeline import Timeline
+
+TURNS: Final = 32
+"""So many turns, the last ones, are drawn."""
+_LABEL: Final = 12
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_TEXT: Final = 2000
+_STOPPED_FIRST: Final = frozenset({"budget", "max-iterations"})
+_NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
+"""Codes of a tail that a crash leaves: named in words of their own, not counted."""
+
+
+class Details(NamedTuple):
+    """What only the index of a run tells."""
+
+    turn_tokens: tuple[int, ...] = ()
+    """Tokens of each of the last turns."""
+    torn_bytes: int = 0
+
+
+NOTHING_KNOWN: Final = Details()
+
+
+def details(timeline: Timeline) -> Details:
+    """Take the details from the index of a run; the end of a long run is enough."""
+    tokens: list[int] = []
+    item = timeline.items - 1
+    while item >= 0 and len(tokens) < TURNS:
+        if timeline.kind(item) == "assistant":
+            before = timeline.counters(item - 1).tokens if item else 0
+            tokens.append(timeline.counters(item).tokens - before)
+        item -= 1
+    torn = timeline.torn
+    return Details(tuple(reversed(tokens)), torn.end - torn.start if torn is not None else 0)
+
+
+def preview(
+    run: RunSummary,
+    width: int,
+    height: int,
+    now: float,
+    *,
+    zone: tzinfo | None = None,
+    known: Details = NOTHING_KNOWN,
+) -> list[Line]:
+    """Say of one run what a row cannot hold, the most needed first.
+
+    Args:
+        run: The selected run.
+        width: Cells of a line.
+        height: Lines that are in sight; texts take what the rest leaves.
+        now: The time that ages count from.
+        zone: The zone that times are written in; None for the local one.
+        known: What the index of the run tells, once it is read.
+    """
+    head = [*_verdict(run, width), *_in_flight(run, width), *_problems(run, width, known)]
+    foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
+    left = max(2, height - len(head) - len(foot))
+    prompt = list(_wrapped("Prompt", run.prompt.strip(), width, max(1, left // 2)))
+    words = list(_wrapped("Last words", run.last_words.strip(), width, max(1, left - len(prompt))))
+    return [*head, *prompt, *words, *foot]
+
+
+def _verdict(run: RunSummary, width: int) -> Iterator[Line]:
+    status = status_cell(run.status)
+    lead = safe.width(status.text) + 2
+    rule = safe.line(run.rule, _TEXT)
+    if run.note and run.note not in run.rule:
+        rule = Safe(f"{rule}; {safe.line(run.note, _TEXT)}" if rule else safe.line(run.note, _TEXT))
+    rows = list(safe.wrap(rule, max(8, width - lead)))
+    yield fit([status, Cell(Safe("  ")), Cell(rows[0], "text")], width)
+    for row in rows[1:3]:
+        yield fit([Cell(Safe(" " * lead)), Cell(row, "text")], width)
+
+
+def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
+    if not run.in_flight:
+        return
+    if run.status == "running":
+        outcome, role = "no result yet", "dim"
+    elif run.status in _STOPPED_FIRST:
+        outcome, role = "withheld: the run stopped before they were allowed to run", "warn"
+    else:
+        outcome, role = "no result recorded: outcome unknown", "warn"
+    counted: dict[str, int] = {}
+    for name in run.in_flight:
+        counted[name] = counted.get(name, 0) + 1
+    named = [f"{name} ×{count}" if count > 1 else name for name, count in counted.items()]
+    names = safe.line(", ".join(named), _TEXT)
+    room = max(8, width - _LABEL - safe.width(Safe(outcome)) - 2)
+    shown = safe.fit(names, min(room, safe.width(names)))
+    yield _labelled("In flight", [Cell(shown, "call"), Cell(Safe("  ")), _role(outcome, role)], width)
+
+
+def _role(text: str, role: str) -> Cell:
+    roles: dict[str, Role] = {"dim": "dim", "warn": "warn"}
+    return Cell(Safe(text), roles[role])
+
+
+def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
+    said: list[Cell] = []
+    if run.damaged:
+        count = plural(run.damaged, "damaged place")
+        meanings = [
+            f"{CODES[code].meaning} ({code})" if code in CODES else code
+            for code in run.problems
+            if code not in _NAMED
+        ]
+        said.append(cell(f"⚠ {count}", "problem"))
+        if meanings:
+            said.append(cell(f": {', '.join(meanings)}", "text"))
+    if run.torn:
+        torn = f"torn tail: {plural(known.torn_bytes, 'byte')}" if known.torn_bytes else "torn tail"
+        said.append(cell(f" · {torn}" if said else torn, "warn"))
+        said.append(cell(", as a crash leaves it", "dim"))
+    elif "E_NO_FINAL_NL" in run.problems:
+        said.append(cell(" · no final newline" if said else "no final newline", "warn"))
+    if said:
+        yield _labelled("Problems", said, width)
+
+
+def _numbers(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
+    if not run.complete:
+        yield _labelled("Tokens", [cell("not counted yet", "dim")], width)
+        return
+    if not run.turns:
+        return
+    counts = f"{short(run.tokens)} in {plural(run.turns, 'turn')} · {plural(run.calls, 'call')}"
+    said = [cell(counts)]
+    if run.errors:
+        said += [cell(" · ", "text"), cell(plural(run.errors, "error"), "problem")]
+    bars = sparkline(known.turn_tokens)
+    if len(known.turn_tokens) > 1 and _LABEL + sum(len(c.text) for c in said) + len(bars) + 20 < width:
+        said += [cell("   "), Cell(bars, "accent"), cell(" tokens a turn", "dim")]
+    yield _labelled("Tokens", said, width)
+
+
+def _identity(run: RunSummary, width: int, zone: tzinfo | None) -> Iterator[Line]:
+    said = [cell(run.id, "strong")]
+    parts = [run.provider_version or run.format, run.model]
+    if run.created:
+        parts.append(f"created {created(run.created, zone)}")
+    if run.fork_of:
+        parts.append(f"fork of {run.fork_of}")
+    said += [cell(f" · {part}", "text", _TEXT) for part in parts if part]
+    yield _labelled("Run", said, width)
+
+
+def _file(run: RunSummary, width: int, now: float, zone: tzinfo | None) -> Iterator[Line]:
+    when = updated(run, now, zone)
+    exact = moment(run.updated, zone)
+    if run.updated > now + 1:
+        changed = f"file changed {exact}, which our clock has not reached"
+    else:
+        changed = f"file changed {when}, {exact}"
+    path = safe.line(run.path)
+    tail = Safe(f" · {size(run.size)} · {changed}")
+    if _LABEL + safe.width(path) + safe.width(tail) <= width:
+        yield _labelled("File", [Cell(path), Cell(tail, "dim")], width)
+        return
+    yield _labelled("File", [Cell(Safe(tail.removeprefix(" · ")), "dim")], width)
+    for row in safe.wrap(path, max(8, width - _LABEL), words=False):
+        yield _labelled("", [Cell(row)], width)
+
+
+def _wrapped(label: str, text: str, width: int, most: int) -> Iterator[Line]:
+    if not text:
+        return
+    rows: list[Safe] = []
+    shown = safe.line(text, _TEXT)
+    for row in safe.wrap(shown, max(8, width - _LABEL)):
+        if len(rows) == most:
+            rows[-1] = safe.fit(Safe(f"{rows[-1]} …"), min(width - _LABEL, safe.width(rows[-1]) + 2))
+            break
+        rows.append(row)
+    for number, row in enumerate(rows):
+        yield _labelled("" if number else label, [Cell(row)], width)
+
+
+def _labelled(label: str, said: Sequence[Cell], width: int) -> Line:
+    return fit([Cell(safe.fit(Safe(label), _LABEL), "dim"), *said], width)
+
+
+def sparkline(values: Sequence[int]) -> Safe:
+    """Draw numbers as a row of blocks, the largest full."""
+    top = max(values, default=0)
+    if top <= 0:
+        return Safe("")
+    last = len(_BLOCKS) - 1
+    return Safe("".join(_BLOCKS[min(last, max(0, value) * last // top)] for value in values))

@@ -1,0 +1,313 @@
+"""What the list of runs says: its columns for a width, each row, and the bar above it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Final, Literal, NamedTuple
+
+from refold.app import safe
+from refold.app.lines import Cell, Column, Line, Role
+from refold.app.present.layout import cell, marked
+from refold.app.present.run_list import RunList
+from refold.app.present.status import status_cell
+from refold.app.present.units import ago, plural, short, size
+from refold.app.safe import Safe
+from refold.core.summary import RunSummary
+
+_DAY: Final = 86_400
+_READ: Final = 400
+"""Characters of a prompt that a row can show."""
+_BLIND: Final = frozenset({"unreadable", "empty", "newer"})
+"""Statuses of runs that have no counters."""
+
+
+class Field(NamedTuple):
+    """One column that the list can have."""
+
+    key: str
+    label: Safe
+    widths: tuple[int, int, int]
+    """In a narrow, a usual and a wide terminal."""
+    align: Literal["left", "right"] = "left"
+    gap: int = 1
+    meaning: str = ""
+
+
+FIELDS: Final[tuple[Field, ...]] = (
+    Field("status", Safe("Status"), (15, 16, 16), meaning="how it stands; the rule is below the list"),
+    Field("id", Safe("Run"), (15, 20, 30), meaning="its id, ψ marks a fork"),
+    Field("agent", Safe("Agent"), (7, 8, 8), meaning="the program whose format it is in"),
+    Field("model", Safe("Model"), (12, 15, 22), meaning="the model it was started with"),
+    Field("turns", Safe("Turns"), (5, 5, 6), "right", meaning="replies of the model"),
+    Field("calls", Safe("Calls"), (5, 5, 6), "right", meaning="calls that the model asked for"),
+    Field("errors", Safe("Err"), (4, 4, 4), "right", meaning="results that say error"),
+    Field("tokens", Safe("Tokens"), (6, 6, 7), "right", 2, meaning="of all four kinds"),
+    Field("size", Safe("Size"), (8, 8, 8), "right", 2, meaning="of the file"),
+    Field("created", Safe("Created"), (10, 10, 16), "left", meaning="as the run records it"),
+    Field("updated", Safe("Updated"), (10, 10, 10), "right", 2, meaning="when its file changed"),
+    Field("directory", Safe("Directory"), (16, 24, 40), meaning="where its file lies"),
+    Field("prompt", Safe("Prompt"), (15, 18, 18), meaning="what it was asked to do"),
+)
+KEYS: Final = tuple(field.key for field in FIELDS)
+USUAL: Final = ("status", "id", "agent", "model", "turns", "calls", "errors", "tokens", "updated", "prompt")
+"""What is shown while nobody chose."""
+
+_DROPPED_FIRST: Final = (
+    "directory",
+    "created",
+    "size",
+    "agent",
+    "calls",
+    "tokens",
+    "model",
+    "errors",
+    "turns",
+)
+"""The order in which columns make room in a terminal that is too narrow for all."""
+
+
+def chosen(keys: Iterable[str]) -> tuple[str, ...]:
+    """Give the known ones among the keys of columns, each once; the usual columns where there is none."""
+    return tuple(key for key in dict.fromkeys(keys) if key in KEYS) or USUAL
+
+
+def columns(keys: Sequence[str], width: int) -> tuple[Column, ...]:
+    """Lay out columns for a width: those that do not fit are left out, the last one takes what is left."""
+    step = 0 if width < 90 else 1 if width < 150 else 2
+    fields = {field.key: field for field in FIELDS if field.key in keys}
+    order = [fields[key] for key in keys if key in fields]
+    for dropped in _DROPPED_FIRST:
+        if _span(order, step) <= width:
+            break
+        if dropped in fields and len(order) > 1:
+            order.remove(fields[dropped])
+    left = width - _span(order, step)
+    laid = [Column(f.key, f.label, f.widths[step], f.align, f.gap) for f in order]
+    wide = next((place for place, column in enumerate(laid) if column.key == "prompt"), len(laid) - 1)
+    laid[wide] = laid[wide]._replace(width=max(1, laid[wide].width + left))
+    laid[-1] = laid[-1]._replace(gap=0)
+    return tuple(laid)
+
+
+def _span(fields: Sequence[Field], step: int) -> int:
+    return sum(field.widths[step] + field.gap for field in fields) - fields[-1].gap
+
+
+class RunRows:
+    """The rows of the list; the columns are laid out anew where the width is another."""
+
+    def __init__(
+        self, runs: RunList, keys: Sequence[str], now: Callable[[], float], zone: tzinfo | None = None
+    ) -> None:
+        self._runs = runs
+        self._keys = tuple(keys)
+        self._now = now
+        self._zone = zone
+        self._width = -1
+        self._columns: tuple[Column, ...] = ()
+        words = sorted(runs.filter.words, key=len, reverse=True)
+        self._words = re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def columns(self, width: int) -> tuple[Column, ...]:
+        """Give the columns for a width."""
+        if width != self._width:
+            self._width = width
+            self._columns = columns(self._keys, width)
+        return self._columns
+
+    def line(self, index: int, width: int) -> Line:
+        """Give the row of a run."""
+        run = self._runs[index]
+        drawn: list[Cell] = []
+        for column in self.columns(width):
+            drawn += self._field(run, column)
+            if column.gap:
+                drawn.append(Cell(Safe(" " * column.gap)))
+        return tuple(drawn)
+
+    def updated(self, index: int) -> str:
+        """Give what the row says about its time: it must be drawn again when this is another."""
+        return updated(self._runs[index], self._now(), self._zone)
+
+    def _field(self, run: RunSummary, column: Column) -> Line:
+        key, width = column.key, column.width
+        match key:
+            case "status":
+                return _status(run, width)
+            case "id":
+                return marked(_id(run, width), self._words)
+            case "prompt":
+                return marked(_prompt(run, width), self._words)
+            case "updated":
+                text = Safe(updated(run, self._now(), self._zone))
+                return (Cell(safe.fit(text, width, "right"), "dim"),)
+            case "errors" if run.errors:
+                return (Cell(safe.fit(Safe(short(run.errors)), width, "right"), "problem"),)
+            case "turns" | "calls" | "errors" | "tokens":
+                return _number(run, key, width)
+            case "size":
+                return (Cell(safe.fit(Safe(size(run.size)), width, "right"), "dim"),)
+            case "created":
+                return (Cell(safe.fit(created(run.created, self._zone), width), "dim"),)
+            case "directory":
+                folder = safe.line(run.path.rpartition("/")[0])
+                return (Cell(_keep_end(folder, width), "dim"),)
+            case "model":
+                return (Cell(safe.fit(safe.line(run.model, 2 * width) or Safe("–"), width), "text"),)
+            case _:
+                return (Cell(safe.fit(safe.line(run.format, 2 * width), width), "dim"),)
+
+
+def _status(run: RunSummary, width: int) -> Line:
+    shown = status_cell(run.status)
+    if not run.damaged:
+        return (Cell(safe.fit(shown.text, width), shown.role),)
+    badge = Safe(f" ⚠ {short(run.damaged)}")
+    room = width - safe.width(badge)
+    word = safe.fit(shown.text, min(room, safe.width(shown.text)))
+    return (
+        Cell(word, shown.role),
+        Cell(badge, "problem"),
+        Cell(Safe(" " * (room - safe.width(word)))),
+    )
+
+
+def _id(run: RunSummary, width: int) -> Line:
+    fork = Safe(" ψ" if run.fork_of else "")
+    name = middle(safe.line(run.id), width - len(fork))
+    room = width - safe.width(name) - len(fork)
+    pending = Safe(f" {len(run.in_flight)} in flight" if run.in_flight else "")
+    if len(pending) > room:
+        pending = Safe("")
+    return (
+        Cell(name, "strong"),
+        Cell(fork, "fork"),
+        Cell(pending, "dim"),
+        Cell(Safe(" " * (room - len(pending)))),
+    )
+
+
+def _prompt(run: RunSummary, width: int) -> Line:
+    if run.note or run.status in _BLIND:
+        why = safe.line(run.note or run.rule, _READ)
+        role: Role = "problem" if run.status == "unreadable" else "dim"
+        return (Cell(safe.fit(why, width), role),)
+    return (Cell(safe.fit(safe.line(run.prompt.strip(), _READ), width), "text"),)
+
+
+def _number(run: RunSummary, key: str, width: int) -> Line:
+    if not run.complete:
+        return (Cell(safe.fit(Safe("⋯"), width, "right"), "dim"),)
+    if run.status in _BLIND:
+        return (Cell(safe.fit(Safe("–"), width, "right"), "dim"),)
+    number = {"turns": run.turns, "calls": run.calls, "errors": run.errors, "tokens": run.tokens}[key]
+    if not number and key == "errors":
+        return (Cell(safe.fit(Safe("·"), width, "right"), "dim"),)
+    return (Cell(safe.fit(Safe(short(number)), width, "right"), "number"),)
+
+
+def updated(run: RunSummary, now: float, zone: tzinfo | None = None) -> str:
+    """Say when the file changed: how long ago, or the moment itself where our clock is behind it."""
+    if run.updated <= now + 1:
+        return ago(now - run.updated)
+    moment = _moment(run.updated, zone)
+    if moment is None:
+        return "far ahead"
+    today = _moment(now, zone)
+    same_day = today is not None and today.date() == moment.date()
+    return moment.strftime("%H:%M:%S" if same_day else "%Y-%m-%d")
+
+
+def moment(seconds: float, zone: tzinfo | None = None) -> str:
+    """Write a time as date and clock, with its zone."""
+    found = _moment(seconds, zone)
+    return "beyond any calendar" if found is None else found.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _moment(seconds: float, zone: tzinfo | None) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def created(recorded: str, zone: tzinfo | None = None) -> Safe:
+    """Write a recorded time as date and clock; as it is recorded where it is no time."""
+    try:
+        # A fraction of nine digits is what the formats write; datetime takes six.
+        trimmed = re.sub(r"(\.\d{6})\d+", r"\1", recorded[:64])
+        return Safe(datetime.fromisoformat(trimmed).astimezone(zone).strftime("%Y-%m-%d %H:%M"))
+    except (ValueError, OverflowError, OSError):
+        return safe.line(recorded, 64) or Safe("–")
+
+
+def middle(text: Safe, width: int) -> Safe:
+    """Give text in at most so many cells; what is cut is cut from its middle, where ids differ least."""
+    if safe.width(text) <= width:
+        return text
+    if width < 2:
+        return safe.fit(text, max(0, width))
+    head = safe.cut(text, width // 2)[0]
+    return Safe(f"{head}…{_tail(text, width - 1 - safe.width(head))}")
+
+
+def _keep_end(text: Safe, width: int) -> Safe:
+    if safe.width(text) <= width:
+        return safe.fit(text, width)
+    return safe.fit(Safe(f"…{_tail(text, width - 1)}"), width)
+
+
+def _tail(text: Safe, width: int) -> Safe:
+    """The longest end that fits and begins with a character of its own."""
+    start = len(text)
+    taken = 0
+    for place in range(len(text) - 1, -1, -1):
+        cells = safe.width(text[place])
+        taken += cells
+        if taken > width:
+            break
+        if cells:
+            start = place
+    return Safe(text[start:])
+
+
+class Loading(NamedTuple):
+    """How far the reading of the directories is."""
+
+    done: int = 0
+    total: int = 0
+    finished: bool = False
+
+
+def top_left(total: int, stores: int, loading: Loading, mode: str) -> Line:
+    """Say how many runs there are, and how they are kept up to date."""
+    counts = f"{plural(total, 'run')} · {plural(stores, 'store')}"
+    line = [Cell(Safe(counts)), Cell(Safe("   "))]
+    if not loading.finished:
+        far = f" {loading.done:,} of {loading.total:,}" if loading.total else ""
+        return (*line, Cell(Safe(f"reading{far} …"), "accent"))
+    if mode == "polling":
+        return (*line, Cell(Safe("⚠ polling"), "warn"))
+    if mode == "watching":
+        return (*line, Cell(Safe("● watching"), "good"))
+    return tuple(line)
+
+
+def top_right(runs: RunList, searched: str = "") -> Line:
+    """Repeat the filter and count what it hides; nothing where all is shown."""
+    if not runs.filter:
+        return ()
+    line = [cell("/ ", "dim"), cell(runs.filter.source.strip(), "accent", 60), Cell(Safe("  "))]
+    if searched:
+        line += [cell(f"{searched} · ", "accent")]
+    return (*line, Cell(Safe(counted(runs))))
+
+
+def counted(runs: RunList) -> str:
+    """Count the shown and the hidden runs."""
+    return f"{len(runs):,} of {runs.total:,} · {runs.hidden:,} hidden"
