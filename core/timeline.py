@@ -462,6 +462,8 @@ class Timeline:
     @property
     def strict_error(self) -> FoldError | None:
         """Why the whole run does not fold strictly; None where it does."""
+        if self.bad_line is not None:
+            return CorruptJournal(f"line {self.bad_line[1]}: {self.bad_line[2]}", line=self.bad_line[1])
         return EmptyJournal() if self.items == 0 else self.error_at(self.items - 1)
 
     def error_at(self, item: int) -> FoldError | None:
@@ -477,6 +479,15 @@ class Timeline:
         if not self.has_strict_record(item):
             return EmptyJournal()
         return None
+
+    def strict_item(self, item: int) -> int:
+        """Give the last item up to this one that the strict fold has read: what was recovered it has not."""
+        flags, lines = self.columns.flags, self.columns.line
+        first = item
+        while first > 0 and lines[first - 1] == lines[item]:
+            first -= 1
+        recovered = any(flags[place] & RECOVERED for place in range(first, item + 1))
+        return first - 1 if recovered else item
 
     def has_strict_record(self, item: int) -> bool:
         """Say whether a record that the original program would read stands at or before an item."""

@@ -169,6 +169,13 @@ class Builder:
         self._fold = msgspec.convert(snapshot.fold, type=_Fold)
         t.changed()
 
+    def clear(self) -> None:
+        """Forget every line, so that the run can be fed again."""
+        self._fold = _Fold()
+        self._before_tail = None
+        self._cut((0, 0, 0, 0, 0, -1, -1, -1, -1))
+        self.timeline.changed()
+
     def _lengths(self) -> tuple[int, ...]:
         t = self.timeline
         return (

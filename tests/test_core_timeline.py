@@ -114,7 +114,13 @@ def test_a_run_that_grew_byte_by_byte_ends_as_one_read_at_once(path: Path, tmp_p
 
 
 def meta(version: int) -> dict[str, Json]:
-    return {"version": version, "run_id": "made", "created": "2026-07-24T09:15:30Z", "fingerprint": {}, "prompt": "do it"}
+    return {
+        "version": version,
+        "run_id": "made",
+        "created": "2026-07-24T09:15:30Z",
+        "fingerprint": {},
+        "prompt": "do it",
+    }
 
 
 CALL_IDS = ["a", "b", "c"]
@@ -139,12 +145,23 @@ def lines(draw: st.DrawFn) -> list[bytes]:
         what = draw(st.sampled_from("aaarrrrruutxmnbg"))
         ids = draw(st.lists(st.sampled_from(CALL_IDS), max_size=3))
         if version == 3:
-            blocks: list[Json] = [{"text": {"text": "x"}}, *({"tool_use": {"id": i, "name": "n" + i, "input": {}}} for i in ids)]
+            blocks: list[Json] = [
+                {"text": {"text": "x"}},
+                *({"tool_use": {"id": i, "name": "n" + i, "input": {}}} for i in ids),
+            ]
             result: Json = {"tool_use_id": "a", "content": "r"}
             said: list[Json] = [{"text": {"text": "more"}}]
         else:
-            blocks = [{"type": "text", "text": "x"}, *({"type": "tool_use", "id": i, "name": "n" + i, "input": {}} for i in ids)]
-            result = {"type": "tool_result", "tool_use_id": "a", "is_error": False, "content": [{"type": "text", "text": "r"}]}
+            blocks = [
+                {"type": "text", "text": "x"},
+                *({"type": "tool_use", "id": i, "name": "n" + i, "input": {}} for i in ids),
+            ]
+            result = {
+                "type": "tool_result",
+                "tool_use_id": "a",
+                "is_error": False,
+                "content": [{"type": "text", "text": "r"}],
+            }
             said = [{"type": "text", "text": "more"}]
         if what == "a":
             role = draw(st.sampled_from(["assistant", "assistant", "assistant", "user"]))
@@ -155,7 +172,14 @@ def lines(draw: st.DrawFn) -> list[bytes]:
                 "cache_read_tokens": 1,
             })  # fmt: skip
         elif what == "r":
-            add("tool_result", {"tool_use_id": draw(st.sampled_from([*CALL_IDS, "z"])), "result": result, "remote": draw(st.booleans())})
+            add(
+                "tool_result",
+                {
+                    "tool_use_id": draw(st.sampled_from([*CALL_IDS, "z"])),
+                    "result": result,
+                    "remote": draw(st.booleans()),
+                },
+            )
         elif what == "u":
             role = draw(st.sampled_from(["user", "user", "assistant"]))
             add("user", {"message": {"role": role, "content": draw(st.sampled_from([said, said, None]))}})
@@ -168,9 +192,15 @@ def lines(draw: st.DrawFn) -> list[bytes]:
         elif what == "n":
             add("assistant", None)
         elif what == "b":
-            made.append(draw(st.sampled_from([b"", b"  ", b"\r", b"{", b"[]", b'{"seq":', b"null", b"\0\0", b"not json"])))
+            made.append(
+                draw(
+                    st.sampled_from(
+                        [b"", b"  ", b"\r", b"{", b"[]", b'{"seq":', b"null", b"\0\0", b"not json"]
+                    )
+                )
+            )
         else:
-            made[-1] = made[-1][:draw(st.integers(1, 40))] + made[-1]
+            made[-1] = made[-1][: draw(st.integers(1, 40))] + made[-1]
     return made
 
 
@@ -206,7 +236,11 @@ def test_growth_in_any_pieces_gives_the_same_columns(
 @pytest.fixture
 def big(tmp_path: Path) -> Iterator[Path]:
     """A run with one record of 9 MB between ordinary ones."""
-    source = (Path(__file__).parent / "data" / "fisk-ai" / "v3" / "completed-two-tools.json").read_bytes().split(b"\n")
+    source = (
+        (Path(__file__).parent / "data" / "fisk-ai" / "v3" / "completed-two-tools.json")
+        .read_bytes()
+        .split(b"\n")
+    )
     record = json.loads(source[2])
     record["tool_result"]["result"]["content"] = 'a "quoted" \\ line\n' * 500_000
     source[2] = json.dumps(record, separators=(",", ":")).encode()
@@ -252,7 +286,10 @@ def test_a_cached_index_of_other_bytes_is_not_used(big: Path, tmp_path: Path) ->
         assert reader.keep_index(cache)
     data = big.read_bytes()
     big.write_bytes(data.replace(b"Checking", b"Chekcing").replace(b'"in_tokens":', b'"in_tokens":1'))
-    with RunReader.open(big, hint="fisk-ai", cache=cache) as stale, RunReader.open(big, hint="fisk-ai") as fresh:
+    with (
+        RunReader.open(big, hint="fisk-ai", cache=cache) as stale,
+        RunReader.open(big, hint="fisk-ai") as fresh,
+    ):
         assert columns_of(stale.index_all()) == columns_of(fresh.index_all())
     for file in (cache / "index").iterdir():
         file.write_bytes(file.read_bytes()[:100])

@@ -31,6 +31,8 @@ from refold.core.timeline_state import state_at
 
 _LONGEST_HEAD = 4 << 20
 """A meta record above this many bytes is not looked at to tell the version."""
+_META_WITHIN = 64
+"""Items among which the meta record is looked for."""
 _FOOT = 4096
 """Bytes before the indexed end that are compared to notice a rewritten file."""
 
@@ -64,6 +66,7 @@ class RunReader:
         self._head = self._read_head()
         self.format: Format = format_of(self._head, hint=hint)
         self.decoder: Decoder = self.format.decoder(self._head)
+        self._has_decoder = False
         self._builder = Builder(self.decoder)
         self._scanner = Scanner(self._pread)
         self._has_tail = False
@@ -122,13 +125,13 @@ class RunReader:
     def meta(self) -> MetaRecord | None:
         """The first meta record that could be read, or None."""
         items, found = self._meta
-        if found is None and items < min(self.timeline.items, 64):
+        if found is None and items < min(self.timeline.items, _META_WITHIN):
             found = self._find_meta()
             self._meta = (self.timeline.items, found)
         return found
 
     def _find_meta(self) -> MetaRecord | None:
-        for item in range(min(self.timeline.items, 64)):
+        for item in range(min(self.timeline.items, _META_WITHIN)):
             if self.timeline.columns.kind[item] == META:
                 try:
                     record = self.record(item)
@@ -184,6 +187,7 @@ class RunReader:
         """
         deadline = time.perf_counter() + seconds
         self._take_back_tail()
+        self._choose_decoder()
         while True:
             for _ in range(16):
                 line = self._scanner.next()
@@ -205,19 +209,26 @@ class RunReader:
         return self.timeline
 
     def _feed(self, line: Line) -> None:
-        if line.number == 1 and not self.timeline.items:
-            self._choose_decoder()
         length = line.length if line.is_huge else None
         self._builder.feed(line.text, line.offset, line.number, length=length)
 
     def _choose_decoder(self) -> None:
-        """Look at the head again: it may have been empty or torn when the file was opened."""
+        """Look at the head again while no meta record has been seen: it may have been empty or torn."""
+        if self._has_decoder or META in self.timeline.columns.kind[:_META_WITHIN]:
+            self._has_decoder = True
+            return
         head = self._read_head()
-        if head != self._head:
-            self._head = head
-            self.format = format_of(head, hint=self._hint)
-            self.decoder = self.format.decoder(head)
-            self._builder.decoder = self.decoder
+        self._has_decoder = len(head) >= HEAD_BYTES
+        if head == self._head:
+            return
+        self._head = head
+        self.format = format_of(head, hint=self._hint)
+        decoder = self.format.decoder(head)
+        changed = (type(decoder), decoder.version) != (type(self.decoder), self.decoder.version)
+        self.decoder = self._builder.decoder = decoder
+        if changed and self.timeline.items:
+            self._builder.clear()
+            self._scanner = Scanner(self._pread)
 
     def _take_back_tail(self) -> None:
         if self._has_tail:
@@ -227,8 +238,6 @@ class RunReader:
     def _reach_end(self) -> None:
         tail = self._scanner.tail()
         if tail is not None:
-            if tail.number == 1 and not self.timeline.items:
-                self._choose_decoder()
             self._builder.feed_tail(
                 tail.text, tail.offset, tail.number, length=tail.length if tail.is_huge else None
             )
@@ -322,7 +331,7 @@ class RunReader:
         error = self.timeline.error_at(item)
         if error is not None:
             raise error
-        return self.salvaged_at(item)
+        return self.salvaged_at(self.timeline.strict_item(item))
 
     def salvaged_at(self, item: int) -> RunState:
         """Fold the readable records up to and including an item as well as can be; never for a resume."""
