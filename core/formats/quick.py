@@ -86,7 +86,7 @@ class WireText(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class WireBlock(Struct, forbid_unknown_fields=True, gc=False):
-    """A block of version 2 or of our own journal; the keys that such blocks are known to have."""
+    """A block of version 2 or of our own journal; the keys that are not rare."""
 
     type: str = ""
     id: str = ""
@@ -99,10 +99,6 @@ class WireBlock(Struct, forbid_unknown_fields=True, gc=False):
     thinking: Raw = _EMPTY
     input: Raw = _EMPTY
     content: list[WireText] | str = ""
-    citations: Raw = _EMPTY
-    cache_control: Raw = _EMPTY
-    caller: Raw = _EMPTY
-    source: Raw = _EMPTY
 
 
 class NeutralMessage(_Counted, gc=False):
@@ -291,23 +287,18 @@ def read_wire(line: bytes) -> WireLine | None:
 
 
 def _may_nest(block: WireBlock) -> bool:
-    """Say whether a member of a block could be a deep value: long, and neither text nor list of texts."""
+    """Say whether a member of a block could be a deep value: neither a text, nor texts, nor short."""
     if (text := block.text) is not _EMPTY and memoryview(text)[0] != _QUOTE:
-        return True
-    if (thinking := block.thinking) is not _EMPTY and memoryview(thinking)[0] != _QUOTE:
         return True
     if (arguments := block.input) is not _EMPTY and len(memoryview(arguments)) > _FLAT:
         return True
-    if isinstance(content := block.content, list) and any(
-        memoryview(item.text)[0] != _QUOTE for item in content
-    ):
+    if (thinking := block.thinking) is not _EMPTY and memoryview(thinking)[0] != _QUOTE:
         return True
-    return (
-        block.citations is not _EMPTY
-        or block.cache_control is not _EMPTY
-        or block.caller is not _EMPTY
-        or block.source is not _EMPTY
-    )
+    if isinstance(content := block.content, list):
+        for item in content:
+            if memoryview(item.text)[0] != _QUOTE:
+                return True
+    return False
 
 
 def _made_of(found: NeutralLine | WireLine) -> int:
