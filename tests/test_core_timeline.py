@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +166,15 @@ def lines(draw: st.DrawFn) -> list[bytes]:
         if what == "a":
             role = draw(st.sampled_from(["assistant", "assistant", "assistant", "user"]))
             content: Json = draw(st.sampled_from([blocks, blocks, None]))
-            add("assistant", {
-                "iteration": draw(st.integers(0, 5)), "message": {"role": role, "content": content},
-                "stop_reason": draw(st.sampled_from(["", "tool_use", "end_turn"])), "in_tokens": 3, "out_tokens": 2,
+            payload: Json = {
+                "iteration": draw(st.integers(0, 5)),
+                "message": {"role": role, "content": content},
+                "stop_reason": draw(st.sampled_from(["", "tool_use", "end_turn"])),
+                "in_tokens": 3,
+                "out_tokens": 2,
                 "cache_read_tokens": 1,
-            })  # fmt: skip
+            }
+            add("assistant", payload)
         elif what == "r":
             add(
                 "tool_result",
@@ -226,7 +230,7 @@ def test_growth_in_any_pieces_gives_the_same_columns(
     grown.write_bytes(b"")
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     with RunReader.open(grown, hint="fisk-ai") as reader, RunReader.open(whole, hint="fisk-ai") as other:
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in itertools.pairwise(edges):
             with grown.open("ab") as file:
                 file.write(data[start:end])
             reader.index_all()
@@ -234,7 +238,7 @@ def test_growth_in_any_pieces_gives_the_same_columns(
 
 
 @pytest.fixture
-def big(tmp_path: Path) -> Iterator[Path]:
+def big(tmp_path: Path) -> Path:
     """A run with one record of 9 MB between ordinary ones."""
     source = (
         (Path(__file__).parent / "data" / "fisk-ai" / "v3" / "completed-two-tools.json")
@@ -246,7 +250,7 @@ def big(tmp_path: Path) -> Iterator[Path]:
     source[2] = json.dumps(record, separators=(",", ":")).encode()
     path = tmp_path / "big.json"
     path.write_bytes(b"\n".join(source))
-    yield path
+    return path
 
 
 def test_a_huge_record_is_a_row_like_any_other(big: Path) -> None:

@@ -67,7 +67,7 @@ def save(cache: Path, path: Path, place: Place, snapshot: Snapshot) -> bool:
     try:
         private_directory(cache)
         private_directory(target.parent)
-        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, tuple(place), snapshot)))
+        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, (*place,), snapshot)))
     except (OSError, RefoldError):
         return False
     return True
