@@ -16,12 +16,11 @@ import msgspec
 
 from refold.core.errors import BadRecord, CorruptJournal, StoreError
 from refold.core.formats import Decoder
+from refold.core.journal_text import is_blank
 from refold.core.records import IncompleteRecord, Record, UnknownRecord
 
 BLANK_LIMIT = 65_536
 """How many bytes of blank lines at the end are looked through for the last record."""
-# White space as the original judges it (formats/fisk-ai.md 1.7); str.strip() alone would take more.
-_BLANK = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 class TailLine(msgspec.Struct, frozen=True):
@@ -162,12 +161,6 @@ def side_file_name(journal: str, offset: int, number: int = 1) -> str:
     """Give the name of the file for bytes cut off at an offset, or of the second, third, … one there."""
     run_id = journal.rpartition("/")[2].removesuffix(".json")
     return f"{run_id}.{offset}.torn" if number == 1 else f"{run_id}.{offset}.{number}.torn"
-
-
-def is_blank(line: bytes) -> bool:
-    """Say whether a line is one that the reader skips."""
-    # Most lines begin with a brace: a long one need not be decoded to know that it is not blank.
-    return not line.startswith(b"{") and not line.decode("utf-8", "replace").strip(_BLANK)
 
 
 def _seq_to_go_on_from(record: Record | None) -> int:

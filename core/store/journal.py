@@ -30,6 +30,7 @@ from refold.core.errors import (
 )
 from refold.core.formats import Decoder, Format
 from refold.core.formats.journal import NATIVE
+from refold.core.journal_text import fold_bytes
 from refold.core.records import VERSION, IncompleteRecord, MetaRecord, Record, UnknownRecord
 from refold.core.repair import RepairPlan, TornTail
 from refold.core.state import RunState
@@ -366,14 +367,13 @@ class JournalStore:
             FoldError: its records do not fold.
             StoreError: the file cannot be read.
         """
-        from refold.core.journal_text import fold_bytes
-
         path = self.path_of(run_id)
         fd = open_regular(path)
         try:
-            return fold_bytes(read_range(fd, 0, os.fstat(fd).st_size, path))
+            data = read_range(fd, 0, os.fstat(fd).st_size, path)
         finally:
             os.close(fd)
+        return fold_bytes(data, hint=self._format.name)
 
     def list(self) -> Iterator[str]:
         """Yield the ids of all runs in order, the unreadable ones included.
