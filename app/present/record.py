@@ -33,7 +33,7 @@ READ: Final = 131_072
 
 _FOLDED: Final = 40
 _THINKING: Final = 3
-_LABEL: Final = 12
+_LABEL: Final = 14
 
 
 class Answer(NamedTuple):
@@ -126,7 +126,7 @@ def _heading(subject: Subject, width: int) -> Iterator[Line]:
         place += f"  {time}"
     if subject.seconds is not None:
         place += f"  {units.since_start(subject.seconds)}"
-    yield from flow((cell(place, "dim"),), width, 2)
+    yield from paragraph(safe.line(place), width, "dim")
 
 
 def _findings(subject: Subject, width: int) -> Iterator[Line]:
@@ -144,28 +144,28 @@ def _meta(record: MetaRecord, width: int) -> Iterator[Line]:
     yield from _text(record.prompt or "(no prompt)", width, "text" if record.prompt else "dim", _FOLDED, "")
     yield BLANK
     print_ = record.fingerprint
-    yield from _field("run", record.run_id, width)
+    yield from field_lines("run", record.run_id, width)
     if record.forked_from is not None:
         fork = record.forked_from
-        yield from _field("forked from", f"ψ {fork.run_id} at seq {fork.seq}", width, "fork")
+        yield from field_lines("forked from", f"ψ {fork.run_id} at seq {fork.seq}", width, "fork")
         if fork.reason:
-            yield from _field("", fork.reason, width)
-    yield from _field("version", str(record.version), width)
-    yield from _field("created", record.created or "not recorded", width)
-    yield from _field("interactive", "yes" if record.interactive else "no", width)
+            yield from field_lines("", fork.reason, width)
+    yield from field_lines("version", str(record.version), width)
+    yield from field_lines("created", record.created or "not recorded", width)
+    yield from field_lines("interactive", "yes" if record.interactive else "no", width)
     yield from fingerprint_lines(print_, width)
 
 
 def fingerprint_lines(print_: Fingerprint, width: int) -> Iterator[Line]:
     """Give what a resume compares: hashes shortened, the prompt itself is nowhere recorded."""
-    yield from _field("model", print_.model or "–", width)
+    yield from field_lines("model", print_.model or "–", width)
     if print_.provider is not None:
-        yield from _field("provider", print_.provider or "–", width)
-    yield from _field("system", _hash(print_.system_hash), width)
-    yield from _field("tools", _hash(print_.tools_hash), width)
-    yield from _field("thinking", print_.thinking_mode or "–", width)
+        yield from field_lines("provider", print_.provider or "–", width)
+    yield from field_lines("system", _hash(print_.system_hash), width)
+    yield from field_lines("tools", _hash(print_.tools_hash), width)
+    yield from field_lines("thinking", print_.thinking_mode or "–", width)
     limits = f"{units.grouped(print_.max_tokens)} tokens · {units.grouped(print_.max_iterations)} iterations"
-    yield from _field("limits", limits, width)
+    yield from field_lines("limits", limits, width)
 
 
 def _hash(text: str) -> str:
@@ -190,10 +190,12 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
         if record.cache_read_tokens or record.cache_create_tokens:
             counts += f" · {units.grouped(record.cache_read_tokens)} cache read"
             counts += f" · {units.grouped(record.cache_create_tokens)} cache written"
-        yield from _field("tokens", counts, width)
+        yield from field_lines("tokens", counts, width)
         odd = record.stop_reason not in ("", "end_turn", "tool_use", "stop_sequence")
-        yield from _field("stop reason", record.stop_reason or "no reason", width, "warn" if odd else "text")
-        yield from _field("iteration", str(record.iteration), width)
+        yield from field_lines(
+            "stop reason", record.stop_reason or "no reason", width, "warn" if odd else "text"
+        )
+        yield from field_lines("iteration", str(record.iteration), width)
         yield BLANK
     yield from block_lines(blocks, width, view, subject.answers)
 
@@ -302,7 +304,7 @@ def _output(output: Output, width: int, view: View, *, error: bool) -> Iterator[
 
 def _terminal(record: TerminalRecord, width: int) -> Iterator[Line]:
     yield from _resumed(record.resumed, width)
-    yield from _field("reason", record.reason or "none given", width, "strong")
+    yield from field_lines("reason", record.reason or "none given", width, "strong")
     if record.message:
         yield from _text(record.message, width, "text", 5 * _FOLDED, "")
 
@@ -353,7 +355,8 @@ def _text(text: str, width: int, role: Role, limit: int, key: str, *, indent: in
                 return
 
 
-def _field(name: str, value: str, width: int, role: Role = "text") -> Iterator[Line]:
+def field_lines(name: str, value: str, width: int, role: Role = "text") -> Iterator[Line]:
+    """Give a named value."""
     yield from flow((cell(f"{name:<{_LABEL}}", "dim"), cell(value, role, 2000)), width, _LABEL)
 
 

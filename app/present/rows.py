@@ -36,9 +36,9 @@ GLANCE: Final = 8192
 _TEXT: Final = 400
 _SHORT_LINE: Final = 16
 _KEPT: Final = 1024
-_WORDS_FROM: Final = 64
+_WORDS_FROM: Final = 74
 _WORD_WIDTH: Final = 10
-_RIGHT_WIDTH: Final = 9
+_RIGHT_WIDTH: Final = 10
 
 _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "meta": ("◇", "meta"),
@@ -130,7 +130,7 @@ class TimelineRows:
             Cell(Safe("⚠" if code else " "), "problem" if code else "text"),
             *self._columns(row),
         ]
-        cells.append(Cell(Safe(f"{glyph} "), role))
+        cells.append(Cell(Safe(f"{glyph}{'▸' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
             word = "recovered" if self.timeline.is_recovered(row.item) and row.call < 0 else row.kind
             cells.append(Cell(Safe(f"{word:<{_WORD_WIDTH}}"), role))
@@ -182,11 +182,11 @@ class TimelineRows:
     def _columns(self, row: Row) -> tuple[Cell, ...]:
         digits = max(3, len(str(self.timeline.last_seq or 0)))
         number = "" if row.seq is None or row.call >= 0 else str(row.seq)
-        cells = [Cell(Safe(f"{number:>{digits}} "), "number")]
+        cells = [Cell(Safe(f"{number:>{digits}} "), "dim")]
         if self.has_times():
             seconds = self.timeline.seconds(row.item) if row.call < 0 else None
             text = "" if seconds is None else units.since_start(seconds)
-            cells.append(Cell(Safe(f"{text:>8} "), "warn" if seconds is not None and seconds < 0 else "dim"))
+            cells.append(Cell(Safe(f"{text:>7} "), "warn" if seconds is not None and seconds < 0 else "dim"))
         return tuple(cells)
 
     def _mark(self, index: int, row: Row) -> tuple[str, Role]:

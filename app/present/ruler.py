@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from refold.app.lines import Role, RulerCell
+from refold.app.lines import Cell, Line, Role, RulerCell
+from refold.app.present import units
 from refold.app.safe import Safe
 from refold.core.timeline import Timeline
 
@@ -16,6 +17,7 @@ IDLE: Final = 20.0
 
 _SLICE: Final = 2000
 _LOOKED_AT: Final = 64
+_LABELS: Final = 6
 
 _KINDS: Final[dict[str, tuple[str, Role]]] = {
     "meta": ("█", "user"),
@@ -53,6 +55,16 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
             cells.append(RulerCell(Safe("▆" if bucket.kind == "damage" else glyph), role))
         before = index
     return tuple(cells)
+
+
+def labels_by_count(timeline: Timeline, width: int) -> Line:
+    """Give the sequence numbers along the ruler."""
+    places: list[tuple[int, str]] = []
+    for part in range(_LABELS if timeline.rows else 0):
+        row = timeline.row(row_of_fraction(timeline, part / _LABELS))
+        if row.seq is not None:
+            places.append((part * width // _LABELS, str(row.seq)))
+    return _labels(places)
 
 
 def fraction_of_row(timeline: Timeline, row: int) -> float:
@@ -110,6 +122,17 @@ class TimeScale:
             return cells_by_count(self._timeline, width)
         return tuple(self._cell(column, width) for column in range(width))
 
+    def labels(self, width: int) -> Line:
+        """Give the recorded times along the scale."""
+        if not self.total:
+            return ()
+        places: list[tuple[int, str]] = []
+        for part in range(_LABELS):
+            seconds = self._timeline.seconds(self.item(part / _LABELS))
+            if seconds is not None:
+                places.append((part * width // _LABELS, units.since_start(seconds)))
+        return _labels(places)
+
     def fraction(self, item: int) -> float:
         """Give where an item stands on the scale, from 0 to 1."""
         return self._sums[min(item, len(self._sums) - 1)] / self.total if self.total else 0.0
@@ -139,3 +162,10 @@ class TimeScale:
         kinds = [timeline.kind(item) for item in range(first, stop, step)]
         glyph, role = _KINDS[max(set(kinds), key=lambda kind: (kinds.count(kind), kind))]
         return RulerCell(Safe(glyph), role)
+
+
+def _labels(places: list[tuple[int, str]]) -> Line:
+    text = ""
+    for column, label in places:
+        text = f"{text:<{column}}{label} "
+    return (Cell(Safe(text), "dim"),)

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
-from refold.app.present.layout import BLANK, cell, flow, spread
-from refold.app.present.record import fingerprint_lines
+from refold.app.present.layout import BLANK, cell, fit, flow, spread
+from refold.app.present.record import field_lines, fingerprint_lines
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.errors import CorruptJournal, FoldError, UnsupportedVersion
@@ -17,6 +17,7 @@ from refold.core.state import Counters, RunState, Terminal
 
 _LABEL: Final = 13
 _BAR: Final = 20
+_MOST_CALLS: Final = 200
 
 
 class PendingCall(NamedTuple):
@@ -87,7 +88,7 @@ def state_lines(view: StateView, width: int) -> Iterator[Line]:
     yield BLANK
     yield (cell("Fingerprint", "strong"),)
     yield from fingerprint_lines(view.now.fingerprint, width)
-    yield from _plain("interactive", "yes" if view.now.interactive else "no", width)
+    yield from field_lines("interactive", "yes" if view.now.interactive else "no", width)
 
 
 def _error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Line]:
@@ -116,8 +117,8 @@ def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         _grown(counters.llm_calls, None if past is None else past.llm_calls),
     )
     yield _row(
-        "iteration",
-        (cell("next ", "dim"), cell(units.grouped(now.next_iteration))),
+        "next",
+        (cell("iteration ", "dim"), cell(units.grouped(now.next_iteration))),
         width,
         _was(now.next_iteration, None if before is None else before.next_iteration),
     )
@@ -171,20 +172,21 @@ def _limits(now: Moment, width: int) -> Iterator[Line]:
     print_ = now.fingerprint
     if print_.max_tokens > 0:
         unit = f"of {units.short(print_.max_tokens)} tokens"
-        yield _row("budget", _bar(now.counters.tokens, print_.max_tokens, unit), width, "")
+        yield _row("budget", _bar(now.counters.tokens, print_.max_tokens, unit, width), width, "")
     if print_.max_iterations > 0:
-        unit = f"{units.grouped(now.next_iteration)} of {units.grouped(print_.max_iterations)} iterations"
-        yield _row("limit", _bar(now.next_iteration, print_.max_iterations, unit), width, "")
+        unit = f"of {units.grouped(print_.max_iterations)}"
+        yield _row("iterations", _bar(now.next_iteration, print_.max_iterations, unit, width), width, "")
 
 
-def _bar(used: int, limit: int, unit: str) -> tuple[Cell, ...]:
+def _bar(used: int, limit: int, unit: str, width: int) -> tuple[Cell, ...]:
     share = max(0.0, used / limit)
-    filled = min(_BAR, round(share * _BAR))
+    columns = min(_BAR, max(4, width - _LABEL - 24))
+    filled = min(columns, round(share * columns))
     role: Role = "problem" if share >= 1 else "warn" if share >= 0.8 else "accent"
     percent = "<1%" if 0 < share < 0.01 else f"{share:.0%}" if share < 100 else "over 9999%"
     return (
         Cell(Safe("━" * filled), role),
-        Cell(Safe("─" * (_BAR - filled)), "dim"),
+        Cell(Safe("─" * (columns - filled)), "dim"),
         cell(f" {percent:>4} ", role),
         cell(unit, "dim"),
     )
@@ -196,37 +198,28 @@ def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         text = "no turn is open" if not closed else "the turn is closed: all its calls are answered"
         yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
         return
-    open_ = sum(not call.answered for call in now.calls)
-    summary = f"{units.plural(len(now.calls), 'call')}, {open_} unanswered"
-    yield _row(
-        "pending",
-        (cell(summary, "warn" if open_ else "text"),),
-        width,
-        "" if before is None or before.calls == now.calls else "here",
-    )
+    waiting = sum(not call.answered for call in now.calls)
+    summary = f"{units.plural(len(now.calls), 'call')}, {waiting} unanswered: outcome unknown"
+    same = before is None or before.calls == now.calls
+    yield _row("pending", (cell(summary, "warn"),), width, "" if same else "here")
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
-    for call in now.calls[:200]:
-        mark, word, role = (
-            ("✓", "answered", "good") if call.answered else ("?", "no result: outcome unknown", "warn")
-        )
-        new = known is not None and known.get(call.id) != call.answered
-        head: tuple[Cell, ...] = (
-            cell(f"{mark} ", _as_role(role)),
-            cell(call.name or "unnamed tool", "call", 80),
-            cell("  "),
-        )
-        yield _mark_changed(
-            (*head, *argument_cells(call.input, 120)[:1], cell(f"  {word}", _as_role(role))),
-            width,
-            "here" if new else "",
-            indent=4,
-        )
-    if len(now.calls) > 200:
-        yield (cell(f"    ⋯ {units.plural(len(now.calls) - 200, 'more call')}", "dim"),)
+    for call in now.calls[:_MOST_CALLS]:
+        changed = known is not None and known.get(call.id) != call.answered
+        yield _call_row(call, width, changed=changed)
+    if len(now.calls) > _MOST_CALLS:
+        yield (cell(f"    ⋯ {units.plural(len(now.calls) - _MOST_CALLS, 'more call')}", "dim"),)
 
 
-def _as_role(name: str) -> Role:
-    return "good" if name == "good" else "warn"
+def _call_row(call: PendingCall, width: int, *, changed: bool) -> Line:
+    mark, word, role = _verdict(call)
+    edge = Cell(Safe("▸ " if changed else "  "), "accent")
+    name = cell(call.name or "unnamed tool", "call", 80)
+    left = (edge, cell(f"  {mark} ", role), name, cell("  "), *argument_cells(call.input, 120)[:1])
+    return spread(left, (cell(f"  {word}", role),), width, least=16)
+
+
+def _verdict(call: PendingCall) -> tuple[str, str, Role]:
+    return ("✓", "answered", "good") if call.answered else ("?", "no result", "warn")
 
 
 def _tool_calls(counters: Counters) -> tuple[Cell, ...]:
@@ -259,14 +252,9 @@ def _row(name: str, value: tuple[Cell, ...], width: int, change: str, *, nested:
     return _mark_changed((label, *value), width, change)
 
 
-def _mark_changed(cells: tuple[Cell, ...], width: int, change: str, *, indent: int = 2) -> Line:
+def _mark_changed(cells: tuple[Cell, ...], width: int, change: str) -> Line:
     """Give a line with a mark at its edge where this record changed what it says."""
     if not change:
-        return spread((Cell(Safe(" " * indent), "text"), *cells), (), width)
+        return fit((Cell(Safe("  "), "text"), *cells), width)
     note = "changed here" if change == "here" else f"{change} here"
-    mark = f"{'▸':<{indent}}"
-    return spread((Cell(Safe(mark), "accent"), *cells), (cell(f" {note}", "accent", 40),), width, least=16)
-
-
-def _plain(name: str, value: str, width: int) -> Iterator[Line]:
-    yield from flow((cell(f"{name:<{_LABEL + 1}}", "dim"), cell(value)), width, _LABEL)
+    return spread((Cell(Safe("▸ "), "accent"), *cells), (cell(f" {note}", "accent", 40),), width, least=16)

@@ -23,7 +23,13 @@ from refold.app.present.find import Hunt
 from refold.app.present.layout import cell
 from refold.app.present.reading import Reading, damaged_places
 from refold.app.present.rows import TimelineRows
-from refold.app.present.ruler import TimeScale, cells_by_count, fraction_of_row, row_of_fraction
+from refold.app.present.ruler import (
+    TimeScale,
+    cells_by_count,
+    fraction_of_row,
+    labels_by_count,
+    row_of_fraction,
+)
 from refold.app.present.run_top import RunTop, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 
 _WIDE: Final = 100
 _LOW: Final = 22
+_TALL: Final = 32
 _REDRAW: Final = 0.1
 """Seconds between two drawings while rows stream in."""
 _HOLDER_EVERY: Final = 1.0
@@ -159,6 +166,7 @@ class RunScreen(Screen[None]):
         wide = event.size.width >= _WIDE
         self.set_class(wide, "-wide")
         self.set_class(not wide and event.size.height < _LOW, "-low")
+        self.set_class(event.size.height >= _TALL, "-tall")
         if wide and self.has_class("-detail"):
             self.remove_class("-detail")
             self.timeline.focus()
@@ -384,9 +392,10 @@ class RunScreen(Screen[None]):
         if self._reading is None or not width or not self._reading.timeline.rows:
             return
         if self._by_time and self._scale is not None and self._scale.complete:
-            ruler.show(self._scale.cells(width), self._fraction())
+            ruler.show(self._scale.cells(width), self._fraction(), self._scale.labels(width))
         else:
-            ruler.show(cells_by_count(self._reading.timeline, width), self._fraction())
+            timeline = self._reading.timeline
+            ruler.show(cells_by_count(timeline, width), self._fraction(), labels_by_count(timeline, width))
 
     def _fraction(self) -> float:
         item = self.item

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -160,8 +160,9 @@ class RunPane(Vertical):
     def _start(self, delay: float) -> None:
         self._request += 1
         if self._place is not None:
-            self.run_worker(self._fill(self._request, self._place, delay), group="pane", exclusive=True)
+            self._fill(self._request, self._place, delay)
 
+    @work(group="pane", exclusive=True)
     async def _fill(self, request: int, place: Place, delay: float) -> None:
         if delay:
             await asyncio.sleep(delay)
