@@ -145,17 +145,13 @@ def lines(draw: st.DrawFn) -> list[bytes]:
         what = draw(st.sampled_from("aaarrrrruutxmnbg"))
         ids = draw(st.lists(st.sampled_from(CALL_IDS), max_size=3))
         if version == 3:
-            blocks: list[Json] = [
-                {"text": {"text": "x"}},
-                *({"tool_use": {"id": i, "name": "n" + i, "input": {}}} for i in ids),
-            ]
+            calls: list[Json] = [{"tool_use": {"id": i, "name": "n" + i, "input": {}}} for i in ids]
+            blocks: list[Json] = [{"text": {"text": "x"}}, *calls]
             result: Json = {"tool_use_id": "a", "content": "r"}
             said: list[Json] = [{"text": {"text": "more"}}]
         else:
-            blocks = [
-                {"type": "text", "text": "x"},
-                *({"type": "tool_use", "id": i, "name": "n" + i, "input": {}} for i in ids),
-            ]
+            calls = [{"type": "tool_use", "id": i, "name": "n" + i, "input": {}} for i in ids]
+            blocks = [{"type": "text", "text": "x"}, *calls]
             result = {
                 "type": "tool_result",
                 "tool_use_id": "a",

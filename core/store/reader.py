@@ -31,6 +31,10 @@ from refold.core.timeline_state import state_at
 
 _LONGEST_HEAD = 4 << 20
 """A meta record above this many bytes is not looked at to tell the version."""
+_AT_ONCE = 16
+"""Lines taken between two looks at the clock."""
+_LONG = 32_768
+"""The clock is looked at after each line above this many bytes."""
 _META_WITHIN = 64
 """Items among which the meta record is looked for."""
 _FOOT = 4096
@@ -189,10 +193,12 @@ class RunReader:
         self._take_back_tail()
         self._choose_decoder()
         while True:
-            for _ in range(16):
+            for _ in range(_AT_ONCE):
                 line = self._scanner.next()
                 if line is not None:
                     self._feed(line)
+                    if line.length > _LONG:
+                        break
                 elif self._scanner.waiting:
                     self._reach_end()
                     return True

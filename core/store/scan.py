@@ -15,7 +15,7 @@ CHUNK = 1 << 20
 """Bytes asked for in one read."""
 FIRST = 1 << 17
 """Bytes asked for in the first read: a screenful of rows, and no more than that before they are painted."""
-HUGE = 1 << 20
+HUGE = 1 << 18
 """Lines above this many bytes come as skeletons."""
 _SLICE = 1 << 18
 """Bytes of a huge line looked at in one step."""
