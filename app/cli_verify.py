@@ -37,8 +37,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                         _print(finding, path, printer)
         except RefoldError as error:
             worst = max(worst, exit_code(error), NOT_FOUND)
-            if arguments.json and (finding := _unopened(error)) is not None:
-                printer.json(finding_json(name, finding))
+            closed = _unopened(error)
+            if arguments.json and closed is not None:
+                printer.json(finding_json(name, closed))
             else:
                 printer.error(error)
     if not arguments.json:

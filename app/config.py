@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from refold.app.keys import ROWS
+from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
 
 MAX_BYTES = 1_000_000
@@ -49,16 +50,27 @@ class Config(BaseModel):
             return [{"path": root} if isinstance(root, str) else root for root in value]
         return value
 
-
     @field_validator("keys")
     @classmethod
     def _known_actions(cls, value: dict[str, str]) -> dict[str, str]:
         for action in value:
-            if action not in ROWS:
-                near = difflib.get_close_matches(action, ROWS, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ValueError(f"no action is called {action!r}{hint}")
+            _require_known(action, ROWS, "action")
         return value
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, value: list[str]) -> list[str]:
+        for column in value:
+            _require_known(column, COLUMNS, "column")
+        return value
+
+
+def _require_known(name: str, known: Iterable[str], what: str) -> None:
+    names = list(known)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise ValueError(f"no {what} is called {name!r}; {hint}")
 
 
 def read(path: Path) -> Config:

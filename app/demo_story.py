@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from refold.core.fingerprint import system_hash, tools_hash
-
 from refold.core.formats.journal import FISK_AI, NATIVE
 from refold.core.records import (
     AssistantRecord,
@@ -81,9 +80,10 @@ class Story:
         created: datetime | None = None,
     ) -> Self:
         """Write the meta record."""
-        definitions = tuple(
-            {"name": name, "description": name.replace("_", " "), "input_schema": {}} for name in tools
-        )
+        definitions: list[dict[str, Json]] = [
+            {"Name": name, "Description": name.replace("_", " "), "InputSchema": None, "DeferLoading": False}
+            for name in tools
+        ]
         meta = MetaRecord(
             version=3 if self._foreign else 2,
             created=(created or self.now).isoformat().replace("+00:00", "Z"),

@@ -112,7 +112,7 @@ def test_everything_the_file_may_say(tmp_path: Path) -> None:
         """
 theme = "refold-contrast"
 utc = true
-columns = ["status", "run"]
+columns = ["status", "id"]
 roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
 
 [keys]
@@ -122,7 +122,7 @@ roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
     settings = load(environ=environ(tmp_path))
     assert settings.theme == "refold-contrast"
     assert settings.utc
-    assert settings.columns == ("status", "run")
+    assert settings.columns == ("status", "id")
     assert dict(settings.keymap) == {"run.search": "ctrl+f"}
     assert [(r.path, r.hint) for r in settings.roots[2:]] == [
         (tmp_path / "one", "refold"),
@@ -139,6 +139,7 @@ roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
         ('utc = "yes"', 1, ["utc", "valid boolean"]),
         ('theme = "x"\n[keys]\n# c\n"run.search" = 5\n', 4, ["keys.run.search", "valid string"]),
         ('[keys]\n"run.serch" = "f"\n', 1, ["keys", "run.serch", "did you mean run.search"]),
+        ('columns = [\n"id",\n"statsu"]', 1, ["columns", "did you mean status"]),
         ('roots = [\n  "a",\n  7,\n]\n', 1, ["roots[1]"]),
         ('[[roots]]\npath = "a"\n\n[[roots]]\npath = "b"\nformat = "x"\n', 6, ["roots[1].format", "fisk-ai"]),
         ('[[roots]]\npath = "a"\n[[roots]]\nformat = "refold"\n', 3, ["roots[1].path", "required"]),
@@ -174,7 +175,7 @@ def test_the_log_says_where_and_never_what(tmp_path: Path) -> None:
 
     def fail() -> None:
         try:
-            {}[secret]
+            raise KeyError(secret) if secret else ValueError
         except KeyError as error:
             raise ValueError(secret + "\x1b]0;x\x07") from error
 
