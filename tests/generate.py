@@ -17,6 +17,7 @@ import argparse
 import base64
 import dataclasses
 import datetime as dt
+import functools
 import itertools
 import json
 import math
@@ -130,6 +131,7 @@ class Bodies:
     inputs: tuple[bytes, ...]
 
     @classmethod
+    @functools.lru_cache(maxsize=8)
     def render(cls, seed: int, *, count: int = 600, median: float = 1800.0) -> Bodies:
         """Render `count` tool results, replies and inputs; the same for the same seed."""
         rng = random.Random(f"bodies {seed} {count} {median}")

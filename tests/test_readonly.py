@@ -179,7 +179,7 @@ def test_the_system_sees_no_write_and_no_lock(
             terminal.ended()
     calls = [line for line in log.read_text("utf-8", "replace").split("\n") if str(tree) in line]
 
-    assert len(calls) > 10, "strace saw nobody read the runs"
+    assert len(calls) >= 2, "strace saw nobody read the runs"
     assert [line for line in calls if _writes(line)] == []
 
 
