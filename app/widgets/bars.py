@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -14,7 +15,7 @@ from textual.widget import Widget
 from refold.app.lines import Cell, Column, Line, cells
 from refold.app.safe import Safe, fit
 from refold.app.widgets.line_list import GUTTER
-from refold.app.widgets.painting import ROLE_CLASSES, Painter
+from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
 
 
 class LineBar(Widget):
@@ -26,20 +27,36 @@ class LineBar(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._painter = Painter(self)
+        self._strips: list[Strip] = []
 
     def line(self, width: int) -> Line:
         """The row for this width."""
         return ()
 
-    def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
-        width = self.size.width
-        return self._painter.strip(self.line(width) if y == 0 else (), width)
+    def lines(self, width: int) -> tuple[Line, ...]:
+        """All rows, where there are more than one."""
+        return (self.line(width),)
+
+    def redraw(self) -> None:
+        """Draw anew: what is shown has changed."""
+        self._strips = []
+        self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows, as they were drawn before where nothing changed."""
+        width, height = self.size
+        if not self._strips or self._strips[0].cell_length != width or len(self._strips) != height:
+            lines = self.lines(width)
+            self._strips = [
+                self._painter.strip(lines[y] if y < len(lines) else (), width) for y in range(height)
+            ]
+        return cropped([self._strips[y] for y in crop.line_range], crop, width)
 
     def notify_style_update(self) -> None:
         """Draw in the new theme."""
         super().notify_style_update()
         self._painter.forget()
+        self._strips = []
 
 
 class TopBar(LineBar):
@@ -56,7 +73,7 @@ class TopBar(LineBar):
         """Show these cells; where both do not fit, the left one is cut."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
-            self.refresh()
+            self.redraw()
 
     def line(self, width: int) -> Line:
         """Name, left part, space, right part."""
@@ -85,7 +102,7 @@ class ColumnHeader(LineBar):
     def show(self, columns: Sequence[Column], sort_key: str, descending: bool) -> None:  # noqa: FBT001
         """Name the columns, an arrow beside the one that the rows are sorted by."""
         self._columns, self._sort_key, self._descending = tuple(columns), sort_key, descending
-        self.refresh()
+        self.redraw()
 
     def line(self, width: int) -> Line:
         """The names, each as wide as its column."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import BindingType
 from textual.cache import LRUCache
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
 from textual.scroll_view import ScrollView
@@ -17,7 +17,7 @@ from textual.strip import Strip
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
-from refold.app.widgets.painting import ROLE_CLASSES, Painter
+from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
 
 GUTTER: Final = 1
 """Cells left of every row, where the cursor is marked also for those who see no colour."""
@@ -244,18 +244,32 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self._painter.forget()
         self._strips.clear()
 
-    def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
-        index = y + self.scroll_offset.y
-        width = self.size.width
-        if not 0 <= index < len(self._rows):
-            return Strip.blank(width, self._painter.base)
-        state = "" if index != self.cursor else "here" if self.has_focus else "here-blurred"
-        strip = self._strips.get((index, state))
-        if strip is None:
-            mark = Cell(Safe("▌" if state else " "), "cursor")
-            strip = self._painter.strip((mark, *self._line(index, width - GUTTER)), width, state)
-            self._strips[index, state] = strip
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows in sight, as they were drawn before where nothing changed."""
+        top, width, count = self.scroll_offset.y, self.size.width, len(self._rows)
+        cursor, here = self.cursor, "here" if self.has_focus else "here-blurred"
+        drawn: list[Strip] = []
+        for index in range(top + crop.y, top + crop.bottom):
+            if not 0 <= index < count:
+                drawn.append(self._painter.blank(width))
+                continue
+            state = here if index == cursor else ""
+            drawn.append(self._strips.get((index, state)) or self._strip(index, state, width))
+        return cropped(drawn, crop, width)
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Move the thumb of the scroll bar only where it can be seen to move."""
+        fine = 8 * self.size.height / max(1, len(self._rows))
+        if self.show_vertical_scrollbar and int(old * fine) != int(new * fine):
+            self.vertical_scrollbar.position = new
+        if round(old) != round(new):
+            self.refresh(self.size.region)
+
+    def _strip(self, index: int, state: str, width: int) -> Strip:
+        """One row, drawn."""
+        mark = Cell(Safe("▌" if state else " "), "cursor")
+        strip = self._painter.strip((mark, *self._line(index, width - GUTTER)), width, state)
+        self._strips[index, state] = strip
         return strip
 
     def _line(self, index: int, width: int) -> Line:

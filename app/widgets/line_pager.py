@@ -7,14 +7,14 @@ from typing import ClassVar, Final
 
 from textual.binding import BindingType
 from textual.cache import LRUCache
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
-from refold.app.widgets.painting import ROLE_CLASSES, Painter
+from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
@@ -135,12 +135,15 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
         self._painter.forget()
         self._strips.clear()
 
-    def render_line(self, y: int) -> Strip:
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight, as they were drawn before where nothing changed."""
+        (left, top), width = self.scroll_offset, self.size.width
+        return cropped([self._strip(top + y, left, width) for y in crop.line_range], crop, width)
+
+    def _strip(self, index: int, left: int, width: int) -> Strip:
         """One row of the screen."""
-        left, top = self.scroll_offset
-        index, width = y + top, self.size.width
         if index >= len(self._rows):
-            return Strip.blank(width, self._painter.base)
+            return self._painter.blank(width)
         strip = self._strips.get(index)
         if strip is None:
             line = self._rows.line(index, width)

@@ -6,6 +6,7 @@ from typing import Final
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -22,7 +23,11 @@ ROLE_CLASSES: Final[set[str]] = {f"rows--{role}" for role in ROLES} | {
 
 
 class Painter:
-    """Draws lines in the styles of one widget; forget them when the theme changes."""
+    """Draws lines in the styles of one widget, through the gates of the application.
+
+    Strips are made once and drawn many times: a step of the cursor would else cost all filters for all lines
+    in sight. Whoever keeps strips drops them when the theme changes.
+    """
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -50,6 +55,10 @@ class Painter:
             self._styles[role] = style
         return style
 
+    def blank(self, cells: int) -> Strip:
+        """A row without anything."""
+        return Strip.blank(max(0, cells), self.base)
+
     def strip(self, line: Line, cells: int, state: str = "") -> Strip:
         """The line in exactly so many cells: cut or padded, over it the style of a state."""
         over = self.style(state) if state else Style.null()
@@ -67,4 +76,12 @@ class Painter:
             left -= taken
         if left > 0:
             segments.append(Segment(" " * left, self.base + over))
+        for gate in self._widget.app.get_line_filters():
+            segments = gate.apply(segments, self._widget.styles.background)
         return Strip(segments, max(0, cells))
+
+
+def cropped(strips: list[Strip], crop: Region, width: int) -> list[Strip]:
+    """Whole rows as `Widget.render_lines` returns them."""
+    start, end = crop.column_span
+    return strips if (start, end) == (0, width) else [strip.crop(start, end) for strip in strips]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from refold.app.lines import Cell, Line, RulerCell
 from refold.app.safe import Safe
@@ -48,7 +47,7 @@ class Ruler(LineBar):
         """Show these columns with the cursor at a fraction; below 0 there is none."""
         self._cells, self._labels = cells, labels
         self._column = -1
-        self.refresh()
+        self.redraw()
         self.move(cursor)
 
     def move(self, cursor: float) -> None:
@@ -56,7 +55,7 @@ class Ruler(LineBar):
         column = -1 if cursor < 0 else min(int(cursor * len(self._cells)), len(self._cells) - 1)
         if column != self._column:
             self._column = column
-            self.refresh()
+            self.redraw()
 
     def line(self, width: int) -> Line:
         """The columns, neighbours of one role joined."""
@@ -70,10 +69,9 @@ class Ruler(LineBar):
                 joined.append(Cell(glyph, role))
         return tuple(joined)
 
-    def render_line(self, y: int) -> Strip:
-        """One row of the screen: columns, then labels."""
-        width = self.size.width
-        return self._painter.strip(self.line(width) if y == 0 else self._labels if y == 1 else (), width)
+    def lines(self, width: int) -> tuple[Line, ...]:
+        """Columns, then labels."""
+        return (self.line(width), self._labels)
 
     def on_resize(self) -> None:
         """Tell the new width."""
