@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from textual import events
 from textual.geometry import Region
@@ -25,9 +25,9 @@ class LineBar(Widget):
     ALLOW_SELECT = False
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        self._strips: list[Strip] = []
         super().__init__(id=id, classes=classes)
         self._painter = Painter(self)
-        self._strips: list[Strip] = []
 
     def line(self, width: int) -> Line:
         """The row for this width."""
@@ -37,10 +37,16 @@ class LineBar(Widget):
         """All rows, where there are more than one."""
         return (self.line(width),)
 
-    def redraw(self) -> None:
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
         """Draw anew: what is shown has changed."""
         self._strips = []
-        self.refresh()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows, as they were drawn before where nothing changed."""
@@ -73,7 +79,7 @@ class TopBar(LineBar):
         """Show these cells; where both do not fit, the left one is cut."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
-            self.redraw()
+            self.refresh()
 
     def line(self, width: int) -> Line:
         """Name, left part, space, right part."""
@@ -102,7 +108,7 @@ class ColumnHeader(LineBar):
     def show(self, columns: Sequence[Column], sort_key: str, descending: bool) -> None:  # noqa: FBT001
         """Name the columns, an arrow beside the one that the rows are sorted by."""
         self._columns, self._sort_key, self._descending = tuple(columns), sort_key, descending
-        self.redraw()
+        self.refresh()
 
     def line(self, width: int) -> Line:
         """The names, each as wide as its column."""

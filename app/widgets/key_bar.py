@@ -82,7 +82,7 @@ class KeyBar(LineBar):
         hints = self._active() if self._fixed is None else self._fixed
         if hints != self._hints:
             self._hints = hints
-            self.redraw()
+            self.refresh()
 
     def _active(self) -> tuple[_Hint, ...]:
         """The hints of the table that are bound, in its order; of an open prompt only its own."""

@@ -27,7 +27,7 @@ class _Words(LineBar):
     def show(self, line: Line) -> None:
         self._line = line
         self.styles.width = cells(line)
-        self.redraw()
+        self.refresh()
 
     def line(self, width: int) -> Line:
         return self._line

@@ -47,7 +47,7 @@ class Ruler(LineBar):
         """Show these columns with the cursor at a fraction; below 0 there is none."""
         self._cells, self._labels = cells, labels
         self._column = -1
-        self.redraw()
+        self.refresh()
         self.move(cursor)
 
     def move(self, cursor: float) -> None:
@@ -55,7 +55,7 @@ class Ruler(LineBar):
         column = -1 if cursor < 0 else min(int(cursor * len(self._cells)), len(self._cells) - 1)
         if column != self._column:
             self._column = column
-            self.redraw()
+            self.refresh()
 
     def line(self, width: int) -> Line:
         """The columns, neighbours of one role joined."""
