@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
-from refold.app.present.layout import BLANK, cell, flow
+from refold.app.present.layout import BLANK, cell, fit, flow, span
 from refold.app.present.record import View, block_lines
 from refold.app.present.rows import argument_cells
 from refold.app.present.state import PendingCall
@@ -73,5 +73,5 @@ def _verdict(call: PendingCall) -> tuple[str, str, Role]:
 
 
 def _rule(title: tuple[Cell, ...], width: int) -> Line:
-    used = sum(len(text) for text, _ in title)
-    return (Cell(Safe("── "), "dim"), *title, Cell(Safe(" " + "─" * max(0, width - used - 4)), "dim"))
+    line = (Cell(Safe("── "), "dim"), *title, Cell(Safe(" "), "dim"))
+    return fit((*line, Cell(Safe("─" * max(0, width - span(line))), "dim")), width)

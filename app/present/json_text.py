@@ -27,7 +27,7 @@ def _lines(value: Json, width: int, indent: int, lead: tuple[Cell, ...], end: st
     blank = Cell(Safe(" " * min(indent, width // 2)), "text")
     if isinstance(value, dict | list) and value and not _fits_on_a_line(value):
         is_object = isinstance(value, dict)
-        yield from flow((blank, *lead, _mark("{" if is_object else "[")), width, indent + _STEP)
+        yield from flow((blank, *lead, _mark("{" if is_object else "[")), width, indent + _STEP, words=False)
         members = [(_key(name), item) for name, item in value.items()] if isinstance(value, dict) else None
         pairs = members if members is not None else [((), item) for item in value]
         for number, (name, item) in enumerate(pairs, 1):
@@ -36,7 +36,7 @@ def _lines(value: Json, width: int, indent: int, lead: tuple[Cell, ...], end: st
     elif isinstance(value, str) and "\n" in value:
         yield from _text(value, width, indent, (blank, *lead), end)
     else:
-        yield from flow((blank, *lead, *_inline(value), _mark(end)), width, indent + _STEP)
+        yield from flow((blank, *lead, *_inline(value), _mark(end)), width, indent + _STEP, words=False)
 
 
 def _text(value: str, width: int, indent: int, lead: tuple[Cell, ...], end: str) -> Iterator[Line]:

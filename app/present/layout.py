@@ -57,20 +57,25 @@ def paragraph(text: Safe, width: int, role: Role, *, indent: int = 0) -> Iterato
         yield (*lead, Cell(piece, role))
 
 
-def flow(cells: Iterable[Cell], width: int, hanging: int = 0) -> Iterator[Line]:
-    """Lay cells out on as many lines as they need; later lines hang in by some columns."""
+def flow(cells: Iterable[Cell], width: int, hanging: int = 0, *, words: bool = True) -> Iterator[Line]:
+    """Lay cells out on as many lines as they need; later lines hang in by some columns.
+
+    Lines break at a space where they have one; with `words` off they break at the edge.
+    """
     hanging = min(hanging, width // 2)
     lead = [Cell(Safe(" " * hanging), "text")] if hanging else []
     line: list[Cell] = []
     left = width
     for text, role in cells:
         first, rest = safe.cut(text, left)
+        if rest and words and (space := first.rfind(" ")) > 0 and not rest.startswith(" "):
+            first, rest = Safe(text[:space]), Safe(text[space + 1 :])
         if first:
             line.append(Cell(first, role))
         left -= safe.width(first)
         if not rest:
             continue
-        for piece in safe.wrap(rest, width - hanging, words=False):
+        for piece in safe.wrap(Safe(rest.lstrip(" ")) if words else rest, width - hanging, words=words):
             yield tuple(line)
             line = [*lead, Cell(piece, role)]
             left = width - hanging - safe.width(piece)

@@ -15,11 +15,11 @@ from refold.app.present.conversation import (
     message_lines,
     open_turn_lines,
 )
-from refold.app.present.layout import cell, flow
+from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.peek import peek
 from refold.app.present.record import READ, Answer, Subject, View
 from refold.app.present.rows import TimelineRows
-from refold.app.present.state import Moment, PendingCall, StateView, moment
+from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment
 from refold.core.blocks import read_blocks
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
 from refold.core.findings import CODES
@@ -150,6 +150,9 @@ class Reading:
             if error is not None:
                 yield from flow((cell(str(error), "problem", 1000),), width)
             return
+        if error is not None:
+            yield from error_lines(error, width, has_state=True)
+            yield BLANK
         ready: list[list[Line]] = []
         made, number = 0, len(state.messages)
         while number > 0 and made < window:

@@ -205,7 +205,7 @@ def block_lines(
 ) -> Iterator[Line]:
     """Give the lines of the blocks of a message; with `answers` each call says how it ended."""
     if not blocks:
-        yield (Cell(Safe("no content"), "dim"),)
+        yield from flow((Cell(Safe("no content"), "dim"),), width, 2)
     calls = 0
     for number, block in enumerate(blocks):
         if number:
@@ -232,7 +232,7 @@ def _thought(text: str, width: int, view: View) -> Iterator[Line]:
         note = f"▸ thinking, {units.plural(len(text), 'character')}  ({view.thinking_key} shows it)  "
         yield safe_row((cell(note, "dim"), cell(first, "dim", 400)), width)
         return
-    yield (cell(f"▾ thinking  ({view.thinking_key} folds it)", "dim"),)
+    yield from flow((cell(f"▾ thinking  ({view.thinking_key} folds it)", "dim"),), width, 2)
     yield from _text(text, width, "dim", 0 if view.unfolded else 5 * _FOLDED, view.unfold_key, indent=2)
 
 
@@ -273,7 +273,7 @@ def _result(subject: Subject, record: ToolResultRecord, width: int, view: View) 
         text = f"decided by a person: {record.decision.choice}  {record.decision.text}"
         yield from flow((cell(text, "accent", 1000),), width, 2)
     if record.remote:
-        yield (cell("ran on another agent", "dim"),)
+        yield from flow((cell("ran on another agent", "dim"),), width, 2)
     error = result_is_error(record.result)
     yield from _output(unwrap(result_text(record.result), whole=not subject.hidden), width, view, error=error)
 
@@ -285,21 +285,21 @@ def _result_block(block: Block, width: int, view: View) -> Iterator[Line]:
 
 def _output(output: Output, width: int, view: View, *, error: bool) -> Iterator[Line]:
     if error:
-        yield (Cell(Safe("✗ the tool reported an error"), "problem"),)
+        yield from flow((Cell(Safe("✗ the tool reported an error"), "problem"),), width, 2)
     if output.denied:
-        yield (Cell(Safe("denied: the call did not run"), "warn"),)
+        yield from flow((Cell(Safe("denied: the call did not run"), "warn"),), width, 2)
     if output.command:
         yield from flow((cell("$ ", "dim"), cell(output.command, "strong", 4000)), width, 2)
     if output.exit_code is not None:
         role: Role = "warn" if output.exit_code else "dim"
-        yield (cell(f"exit {output.exit_code}", role, 40),)
+        yield from flow((cell(f"exit {output.exit_code}", role, 40),), width, 2)
     if output.shortened:
         yield from flow((cell("the tool kept only the head and the tail of its output", "dim"),), width, 2)
     yield BLANK
     if output.text:
         yield from _text(output.text, width, "text", 0 if view.unfolded else _FOLDED, view.unfold_key)
     else:
-        yield (Cell(Safe("no output"), "dim"),)
+        yield from flow((Cell(Safe("no output"), "dim"),), width, 2)
 
 
 def _terminal(record: TerminalRecord, width: int) -> Iterator[Line]:
@@ -318,7 +318,7 @@ def _resumed(resumed: Resumed | None, width: int) -> Iterator[Line]:
 
 
 def _bytes(head: bytes, width: int, view: View) -> Iterator[Line]:
-    yield (cell("What stands there, as far as it is text:", "dim"),)
+    yield from flow((cell("What stands there, as far as it is text:", "dim"),), width, 2)
     shown = 4096 if not view.unfolded else len(head)
     yield from paragraph(safe.from_bytes(head[:shown]), width, "text")
     if len(head) > shown:

@@ -16,6 +16,7 @@ from refold.app.present.output import unwrap
 from refold.app.present.peek import peek
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_text
+from refold.core.findings import CODES
 from refold.core.formats import Decoder
 from refold.core.records import (
     AssistantRecord,
@@ -103,7 +104,7 @@ class TimelineRows:
         self._partial = partial
         self._kept: OrderedDict[int, tuple[int, Glance]] = OrderedDict()
         self._blocks: OrderedDict[int, tuple[Block, ...]] = OrderedDict()
-        self._findings: dict[int, str] = {}
+        self._findings: dict[int, int] = {}
         self._marks_seen = 0
 
     def __len__(self) -> int:
@@ -127,12 +128,16 @@ class TimelineRows:
         glyph, role = self._mark(index, row)
         inherited = self._inherited_to is not None and row.seq is not None and row.seq <= self._inherited_to
         cells: list[Cell] = [
-            Cell(Safe("⚠" if code else " "), "problem" if code else "text"),
+            Cell(Safe("⚠" if code and row.kind != "damage" else " "), "problem"),
             *self._columns(row),
         ]
         cells.append(Cell(Safe(f"{glyph}{'▸' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
-            word = "recovered" if self.timeline.is_recovered(row.item) and row.call < 0 else row.kind
+            word = row.kind
+            if row.call < 0 and self.timeline.is_recovered(row.item):
+                word = "recovered"
+            elif row.kind == "event" and isinstance(self.glance(row.item).record, ToolResultRecord):
+                word = "result"
             cells.append(Cell(Safe(f"{word:<{_WORD_WIDTH}}"), role))
         cells.extend(body)
         if code and row.kind != "damage" and row.call < 0:
@@ -202,16 +207,19 @@ class TimelineRows:
         return glyph, role
 
     def _code(self, item: int) -> str:
+        """Give the code of the first finding on an item that counts; empty where there is none."""
         marks = self.timeline.marks
-        if len(marks) != self._marks_seen:
-            self._findings = {}
-            for mark in reversed(marks):
-                self._findings[mark.item] = mark.code
-            self._marks_seen = len(marks)
-        if item not in self._findings:
+        if len(marks) < self._marks_seen:
+            self._findings.clear()
+            self._marks_seen = 0
+        for index in range(max(0, self._marks_seen - 1), len(marks)):
+            if CODES[marks[index].code].severity != "info":
+                self._findings.setdefault(marks[index].item, index)
+        self._marks_seen = len(marks)
+        found = self._findings.get(item)
+        if found is None or found >= len(marks) or marks[found].item != item:
             return ""
-        finding = self.timeline.finding(item)
-        return finding.code if finding is not None and finding.severity != "info" else ""
+        return "E_TORN_TAIL" if found == self.timeline.last_line_mark else marks[found].code
 
     def _terminal_reason(self, item: int) -> str:
         found = self.timeline.terminal(item)
@@ -296,12 +304,16 @@ class TimelineRows:
         return (*lead, *(_first_line(output.text) or (cell("no output", "dim"),))), self._size(row.item)
 
     def _damage(self, item: int) -> tuple[Sequence[Cell], tuple[str, Role]]:
-        finding = self.timeline.finding(item)
         span = self.timeline.span(item)
-        code = finding.code if finding is not None else "damage"
-        where = f"  line {span.line:,} · {units.place(span.start, span.end)}"
-        reason = f"  {finding.message}" if finding is not None else ""
-        return (cell(code, "problem"), cell(where, "text"), cell(reason, "dim", _TEXT)), self._size(item)
+        code = self._code(item)
+        reason = self.timeline.marks[self._findings[item]].reason if code else ""
+        where = f"  line {span.line:,}, " if span.line else "  "
+        place = f"{where}byte {span.start:,}  "
+        return (
+            cell(code or "damage", "problem"),
+            cell(place, "text"),
+            cell(reason, "dim", _TEXT),
+        ), self._size(item)
 
     def _calls_of(self, item: int) -> int:
         return self.timeline.calls(item) - (self.timeline.calls(item - 1) if item else 0)

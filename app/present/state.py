@@ -76,7 +76,7 @@ def state_lines(view: StateView, width: int) -> Iterator[Line]:
     where = "before the first record" if view.seq is None else f"after seq {view.seq}"
     yield from flow((cell("State ", "strong"), cell(where, "strong")), width)
     if view.error is not None:
-        yield from _error_lines(view.error, width, has_state=view.now is not None)
+        yield from error_lines(view.error, width, has_state=view.now is not None)
     if view.ending:
         yield from flow((cell(view.ending, "problem"),), width, 2)
     yield BLANK
@@ -91,7 +91,8 @@ def state_lines(view: StateView, width: int) -> Iterator[Line]:
     yield from field_lines("interactive", "yes" if view.now.interactive else "no", width)
 
 
-def _error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Line]:
+def error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Line]:
+    """Say why the strict fold does not reach this far, and what is shown instead."""
     if isinstance(error, CorruptJournal) and has_state:
         what = f"line {error.line:,} could not be read" if error.line is not None else error.detail
         yield from flow((cell(f"⚠ reconstructed: {what}", "problem", 1000),), width, 2)

@@ -95,8 +95,8 @@ class RunPane(Vertical):
         super().__init__(id=id)
         self.view = View()
         self.pattern: re.Pattern[str] | None = None
-        self._name: PaneName = "record"
-        self._place: Place | None = None
+        self._open: PaneName = "record"
+        self._at: Place | None = None
         self._request = 0
         self._as_hex = False
         self._window = _FIRST_WINDOW
@@ -110,7 +110,7 @@ class RunPane(Vertical):
     @property
     def name_shown(self) -> PaneName:
         """The pane that is open."""
-        return self._name
+        return self._open
 
     @property
     def pager(self) -> LinePager:
@@ -119,16 +119,14 @@ class RunPane(Vertical):
 
     def open(self, name: PaneName) -> None:
         """Show another pane."""
-        self._name = name
+        self._open = name
         self.query_one(PaneTabs).show(name)
         self.fill()
 
     def go(self, place: Place) -> None:
         """Follow the cursor, a moment later."""
-        moved = (
-            self._place is None or place.row != self._place.row or place.reading is not self._place.reading
-        )
-        self._place = place
+        moved = self._at is None or place.row != self._at.row or place.reading is not self._at.reading
+        self._at = place
         if moved:
             self._as_hex = False
             self._window = _FIRST_WINDOW
@@ -145,9 +143,9 @@ class RunPane(Vertical):
 
     def toggle_unfolded(self) -> None:
         """Show long text whole, or earlier messages, or bytes as numbers: what the open pane can unfold."""
-        if self._name == "raw":
+        if self._open == "raw":
             self._as_hex = not self._as_hex
-        elif self._name == "conversation":
+        elif self._open == "conversation":
             self._window *= _WINDOW_GROWTH
         else:
             self.view = self.view._replace(unfolded=not self.view.unfolded)
@@ -159,8 +157,8 @@ class RunPane(Vertical):
 
     def _start(self, delay: float) -> None:
         self._request += 1
-        if self._place is not None:
-            self._fill(self._request, self._place, delay)
+        if self._at is not None:
+            self._fill(self._request, self._at, delay)
 
     @work(group="pane", exclusive=True)
     async def _fill(self, request: int, place: Place, delay: float) -> None:
@@ -170,7 +168,7 @@ class RunPane(Vertical):
         if request != self._request or width < 4 or not self.display:
             return
         try:
-            if self._name == "raw":
+            if self._open == "raw":
                 self._show(self._raw(place, width), 0, place)
                 return
             await self._fill_lines(request, place, width)
@@ -187,7 +185,7 @@ class RunPane(Vertical):
                 lines.append(marked(line, self.pattern))
             if time.perf_counter() < deadline:
                 continue
-            if self._name != "conversation" and len(lines) > self.pager.size.height:
+            if self._open != "conversation" and len(lines) > self.pager.size.height:
                 if shown:
                     self.pager.rows_changed()
                 else:
@@ -201,9 +199,9 @@ class RunPane(Vertical):
             self.pager.rows_changed()
         else:
             self._show(
-                FixedRows(lines), len(lines) if self._name == "conversation" else self._top(place), place
+                FixedRows(lines), len(lines) if self._open == "conversation" else self._top(place), place
             )
-        if self.pattern is not None and self._name == "record":
+        if self.pattern is not None and self._open == "record":
             found = next(
                 (i for i, line in enumerate(lines) if any(part.role == "match" for part in line)), None
             )
@@ -212,9 +210,9 @@ class RunPane(Vertical):
 
     def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
         item = place.reading.timeline.row(place.row).item
-        if self._name == "record":
+        if self._open == "record":
             yield from record_lines(place.reading.subject(place.row), width, self.view)
-        elif self._name == "state":
+        elif self._open == "state":
             yield from state_lines(place.reading.state_view(item, place.ending), width)
         else:
             yield from place.reading.conversation(item, width, self.view, self._window)
@@ -232,14 +230,14 @@ class RunPane(Vertical):
         return rows if self.pattern is None else _Marked(rows, self.pattern)
 
     def _show(self, rows: Rows, top: int, place: Place) -> None:
-        self._shown = (self._name, place.row)
+        self._shown = (self._open, place.row)
         self.pager.show(rows, top=top)
 
     def _top(self, place: Place) -> int:
         """The line to begin with: the same record, or the same table of another record, keeps its place."""
-        if self._shown is None or self._shown[0] != self._name:
+        if self._shown is None or self._shown[0] != self._open:
             return 0
-        return self.pager.top if self._name == "state" or self._shown[1] == place.row else 0
+        return self.pager.top if self._open == "state" or self._shown[1] == place.row else 0
 
 
 class _Marked:
