@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from pathlib import Path
 
 from tests.bench.data import Data
 from tests.bench.figures import Figure, percentile
 from tests.bench.open import at_rest, cpu_seconds, rows_shown
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
+
+from refold.app.main import RefoldApp
+from refold.app.screens.run import RunScreen
+from refold.app.settings import Options, load
+from refold.app.widgets.line_list import LineList
 
 STEPS = 300
 
@@ -52,13 +59,53 @@ def _latency(data: Data, *, indexing: bool) -> list[float]:
     return taken
 
 
+async def _inside(path: Path, home: Path) -> tuple[list[float], list[float], list[float]]:
+    """Run the screen without a terminal.
+
+    Returns:
+        CPU milliseconds of a cursor step while keys come 50 a second; the same with time for the panes to
+        follow; and the milliseconds for which the event loop was held while the run was indexed.
+    """
+    settings = load(Options(only=True), environment(home))
+    screen = RunScreen(path, settings=settings)
+    app = RefoldApp(settings, lambda: screen)
+    gaps: list[float] = []
+    async with app.run_test(size=(120, 40)):
+        while screen.reader is None or not screen.reader.complete:
+            started = time.perf_counter()
+            await asyncio.sleep(0.001)
+            gaps.append((time.perf_counter() - started) * 1000 - 1.0)
+        rows = screen.query_one("#timeline", LineList)
+        rows.go(0)
+        await asyncio.sleep(1.0)
+        held = await _cpu_of_moves(rows, STEPS // 20, 0.02)
+        slow = await _cpu_of_moves(rows, 3, 0.25)
+    return held, slow, gaps
+
+
+async def _cpu_of_moves(rows: LineList, batches: int, pause: float) -> list[float]:
+    taken = []
+    for _ in range(batches):
+        started = time.process_time()
+        for _ in range(20):
+            rows.move(1)
+            await asyncio.sleep(pause)
+        taken.append((time.process_time() - started) * 1000 / 20)
+    return taken
+
+
 def measure(data: Data, rounds: int) -> list[Figure]:
     """CPU of a cursor step with and without the panes, and key latency at rest and while indexing."""
     del rounds
     fast, slow = _steps(data, key="down", pause=0.02), _steps(data, key="down", pause=0.25)
+    held, panes, gaps = asyncio.run(_inside(data.big, data.home("inside")))
     rest, busy = _latency(data, indexing=False), _latency(data, indexing=True)
     group = "cursor step, large run"
     return [
+        Figure(group, "list and ruler, 50 steps a second, CPU", percentile(held, 0.5), "ms", 2.0, STEPS),
+        Figure(group, "with panes following each step, CPU", percentile(panes, 0.5), "ms", None, 60),
+        Figure("event loop while indexing", "held, p99", percentile(gaps, 0.99), "ms", 4.0, len(gaps)),
+        Figure("event loop while indexing", "held, longest", max(gaps), "ms", 16.0, len(gaps)),
         Figure(group, "key held down, CPU of everything", percentile(fast, 0.5), "ms", None, STEPS),
         Figure(group, "key by key with panes, CPU of everything", percentile(slow, 0.5), "ms", None, STEPS),
         Figure("key to first byte", "at rest, median", percentile(rest, 0.5), "ms", None, len(rest)),
