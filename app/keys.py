@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog"]
+Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns"]
 Group = Literal["Move", "Find", "Look", "Program"]
 
 GROUPS: Final[tuple[Group, ...]] = ("Move", "Find", "Look", "Program")
@@ -145,6 +145,8 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("prompt.accept", "enter", "accept", "Take the text", "", "Program", "accept", priority=True),
     Key("prompt.cancel", "escape", "cancel", "Leave it as it was", "", "Program", "cancel"),
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
+    Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
+    Key("columns.close", "escape,q,c", "close", "Close", "", "Program"),
     # Everywhere.
     Key(
         "app.palette",

@@ -16,6 +16,17 @@ SLICE = 0.003
 """Seconds that one slice holds the loop; keys and painting have their turn after each."""
 
 
+def one_slice(work: Iterator[T], *, seconds: float = SLICE) -> tuple[list[T], bool]:
+    """Run an iterator for so long; give what it produced, and whether it came to its end."""
+    produced: list[T] = []
+    end = time.perf_counter() + seconds
+    for value in work:
+        produced.append(value)
+        if time.perf_counter() >= end:
+            return produced, False
+    return produced, True
+
+
 async def slices(work: Iterator[T], *, seconds: float = SLICE) -> AsyncGenerator[list[T], None]:
     """Run an iterator to its end, yielding what each slice of time produced.
 
@@ -25,17 +36,11 @@ async def slices(work: Iterator[T], *, seconds: float = SLICE) -> AsyncGenerator
     close: Callable[[], None] = getattr(work, "close", _nothing)
     try:
         while True:
-            batch: list[T] = []
-            end = time.perf_counter() + seconds
-            for value in work:
-                batch.append(value)
-                if time.perf_counter() >= end:
-                    break
-            else:
-                if batch:
-                    yield batch
+            produced, ended = one_slice(work, seconds=seconds)
+            if produced:
+                yield produced
+            if ended:
                 return
-            yield batch
             await asyncio.sleep(0)
     finally:
         close()

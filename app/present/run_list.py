@@ -49,7 +49,7 @@ TEXTS: Final[Mapping[str, Callable[[RunSummary], str]]] = {
     "created": lambda run: run.created,
     "directory": lambda run: run.path.rpartition("/")[0],
 }
-LARGEST_FIRST: Final = frozenset({"turns", "calls", "errors", "tokens", "updated", "size", "created"})
+FIRST_DESCENDING: Final = frozenset({"turns", "calls", "errors", "tokens", "updated", "size", "created"})
 """What one wants to see the most of, or the newest, when sorting by it."""
 
 
@@ -128,6 +128,10 @@ class RunList:
         """Give the place of a run among the shown ones."""
         entry = self._by_path.get(path)
         return None if entry is None else self._shown.place(entry)
+
+    def shown(self) -> list[RunSummary]:
+        """Give the shown runs in order, as they stand now."""
+        return [entry.summary for entry in self._shown.entries]
 
     def candidates(self) -> list[RunSummary]:
         """Give the runs that pass all of the filter but its text terms, in order."""

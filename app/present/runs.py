@@ -14,6 +14,7 @@ from refold.app.present.run_list import RunList
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
+from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary
 
 _DAY: Final = 86_400
@@ -96,17 +97,19 @@ def _span(fields: Sequence[Field], step: int) -> int:
 
 
 class RunRows:
-    """The rows of the list; the columns are laid out anew where the width is another."""
+    """The rows of the list as they stand now; the columns are laid out anew where the width is another."""
 
     def __init__(
         self, runs: RunList, keys: Sequence[str], now: Callable[[], float], zone: tzinfo | None = None
     ) -> None:
-        self._runs = runs
+        self._runs = runs.shown()
         self._keys = tuple(keys)
         self._now = now
         self._zone = zone
         self._width = -1
         self._columns: tuple[Column, ...] = ()
+        self._sort = runs.sort
+        self._filter = runs.filter
         words = sorted(runs.filter.words, key=len, reverse=True)
         self._words = re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
@@ -129,6 +132,28 @@ class RunRows:
             if column.gap:
                 drawn.append(Cell(Safe(" " * column.gap)))
         return tuple(drawn)
+
+    def fits(self, runs: RunList, keys: Sequence[str]) -> bool:
+        """Say whether these are the rows of the same order, filter and columns."""
+        return (self._sort, self._filter, self._keys) == (runs.sort, runs.filter, tuple(keys))
+
+    def update(self, runs: RunList) -> list[int] | None:
+        """Take over what is new in the same rows; give their places, or None where the order is another."""
+        now = runs.shown()
+        if len(now) != len(self._runs):
+            return None
+        changed: list[int] = []
+        for index, (old, new) in enumerate(zip(self._runs, now, strict=True)):
+            if old is not new:
+                if old.path != new.path:
+                    return None
+                changed.append(index)
+        self._runs = now
+        return changed
+
+    def run(self, index: int) -> RunSummary | None:
+        """Give the run that a row shows."""
+        return self._runs[index] if 0 <= index < len(self._runs) else None
 
     def updated(self, index: int) -> str:
         """Give what the row says about its time: it must be drawn again when this is another."""
@@ -311,3 +336,40 @@ def top_right(runs: RunList, searched: str = "") -> Line:
 def counted(runs: RunList) -> str:
     """Count the shown and the hidden runs."""
     return f"{len(runs):,} of {runs.total:,} · {runs.hidden:,} hidden"
+
+
+def nothing_matches(runs: RunList) -> list[Line]:
+    """Say that the filter hides every run, and how they come back."""
+    return [
+        (Cell(Safe(f"No run matches: {plural(runs.hidden, 'run')} hidden by the filter."), "strong"),),
+        (),
+        (
+            Cell(Safe("esc"), "key"),
+            Cell(Safe(" shows all runs   "), "dim"),
+            Cell(Safe("/"), "key"),
+            Cell(Safe(" changes the filter"), "dim"),
+        ),
+    ]
+
+
+def nothing_there(reports: Sequence[RootReport]) -> list[Line]:
+    """Say which directories are watched, why each gives no run, and how there could be some."""
+    lines: list[Line] = [(Cell(Safe("No runs yet."), "strong"),), ()]
+    if reports:
+        lines += [(Cell(Safe("A run is listed the moment it appears in one of these directories:")),), ()]
+    else:
+        lines += [(Cell(Safe("No directory is looked at.")),), ()]
+    for report in reports:
+        role: Role = "dim" if report.state in {"missing", "empty", "same", "unseen"} else "problem"
+        origin = "" if report.root.origin == "default" else f"  ({report.root.origin})"
+        lines.append((cell(f"  {report.root.path}", "text"), cell(origin, "dim")))
+        lines.append((cell(f"    {report.detail or 'not looked at yet'}", role),))
+    lines += [
+        (),
+        (
+            Cell(Safe("refold demo"), "key"),
+            Cell(Safe("        makes runs in every state and opens them"), "dim"),
+        ),
+        (Cell(Safe("refold --root DIR"), "key"), Cell(Safe("  looks in another directory too"), "dim")),
+    ]
+    return lines

@@ -1,0 +1,105 @@
+"""The chooser of columns, over the list that it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from refold.app import keys
+from refold.app.lines import Cell, Line
+from refold.app.present.runs import FIELDS
+from refold.app.safe import Safe, fit
+from refold.app.widgets.bars import LineBar
+from refold.app.widgets.line_list import LineList
+
+_WORD = 12
+
+
+class _FieldRows:
+    """One row for each column that there is."""
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        self.chosen = tuple(chosen)
+
+    def __len__(self) -> int:
+        return len(FIELDS)
+
+    def line(self, index: int, width: int) -> Line:
+        """A mark, the name, what the column says."""
+        field = FIELDS[index]
+        shown = field.key in self.chosen
+        return (
+            Cell(Safe("✓ " if shown else "  "), "good"),
+            Cell(fit(field.label, _WORD), "strong" if shown else "dim"),
+            Cell(Safe(field.meaning), "dim"),
+        )
+
+
+class _Words(LineBar):
+    """One row that stays as it is."""
+
+    def __init__(self, said: Line, id: str) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._said = said
+
+    def line(self, width: int) -> Line:
+        """The words."""
+        return self._said
+
+
+class ColumnsScreen(ModalScreen[None]):
+    """Shows and hides columns; the list behind it changes at once."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("columns")]
+
+    def __init__(self, chosen: Sequence[str], changed: Callable[[tuple[str, ...]], None]) -> None:
+        super().__init__()
+        self._rows = _FieldRows(chosen)
+        self._changed = changed
+
+    def compose(self) -> ComposeResult:
+        """Title, columns, keys."""
+        with Vertical(id="columns"):
+            yield _Words((Cell(Safe("Columns"), "accent"),), "columns-title")
+            yield LineList(id="columns-list")
+            yield _Words(
+                (
+                    Cell(Safe("space"), "key"),
+                    Cell(Safe(" show or hide   "), "dim"),
+                    Cell(Safe("esc"), "key"),
+                    Cell(Safe(" close"), "dim"),
+                ),
+                "columns-keys",
+            )
+
+    def on_mount(self) -> None:
+        """List the columns."""
+        columns = self.query_one(LineList)
+        columns.show(self._rows)
+        columns.focus()
+
+    @on(LineList.Chosen)
+    def action_switch(self) -> None:
+        """Show the column under the cursor, or hide it; the last one stays."""
+        columns = self.query_one(LineList)
+        key = FIELDS[columns.cursor].key
+        chosen = self._rows.chosen
+        if key in chosen:
+            chosen = tuple(other for other in chosen if other != key) or chosen
+        else:
+            later = [field.key for field in FIELDS[columns.cursor :]]
+            place = next((number for number, other in enumerate(chosen) if other in later), len(chosen))
+            chosen = (*chosen[:place], key, *chosen[place:])
+        self._rows.chosen = chosen
+        columns.refresh_rows()
+        self._changed(chosen)
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss()

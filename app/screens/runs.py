@@ -1,0 +1,405 @@
+"""The first screen: every run of every directory, which one it was, and how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.timer import Timer
+
+from refold.app import keys
+from refold.app.feed import Feed, Told
+from refold.app.lines import FixedRows
+from refold.app.narrowing import Narrowing
+from refold.app.present.run_list import FIRST_DESCENDING, RunList, Sort
+from refold.app.present.run_preview import NOTHING_KNOWN, Details, preview
+from refold.app.present.runs import (
+    Loading,
+    RunRows,
+    chosen,
+    counted,
+    nothing_matches,
+    nothing_there,
+    top_left,
+    top_right,
+)
+from refold.app.run_details import read_details
+from refold.app.safe import Safe, fit, line, width
+from refold.app.watch import watch
+from refold.app.widgets.bars import ColumnHeader, TopBar
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_list import GUTTER, LineList
+from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.filter import Filter, FilterError, parse_filter
+from refold.core.summary import RunSummary
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
+_REDRAW: Final = 0.1
+"""Seconds between two drawings while rows stream in."""
+_REST: Final = 0.03
+"""Seconds that the cursor rests before the preview is drawn."""
+_DETAILS_REST: Final = 0.15
+"""Seconds that the cursor rests before a run is read for its preview."""
+_TICK: Final = 1.0
+_LOW: Final = 24
+_TALL: Final = 36
+_STORES: Final = frozenset({"runs", "empty"})
+
+
+class RunsScreen(Screen[None]):
+    """Lists the runs and keeps the list true to the disk. It reads, and nothing else."""
+
+    CSS_PATH = "../../styles/runs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("runs")]
+
+    def __init__(
+        self, settings: Settings, filter_text: str = "", *, now: Callable[[], float] = time.time
+    ) -> None:
+        """Show the runs.
+
+        Args:
+            settings: Where to look, where the cache lies, which columns.
+            filter_text: The filter to begin with.
+            now: The clock that ages and dates in filters count from.
+        """
+        super().__init__()
+        self._settings = settings
+        self._filter_text = filter_text
+        self._now = now
+        self._zone = UTC if settings.utc else None
+        self._feed = Feed(settings.roots, cache=settings.cache_dir)
+        self._runs = RunList()
+        self._narrowing = Narrowing(self._runs)
+        self._columns = chosen(settings.columns)
+        self._rows = RunRows(self._runs, self._columns, now, self._zone)
+        self._ages: dict[int, str] = {}
+        self._loading = Loading()
+        self._mode = ""
+        self._filter_before = ""
+        self._drawn = 0.0
+        self._drawing: Timer | None = None
+        self._previewing: Timer | None = None
+        self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield TopBar(id="top")
+        yield ColumnHeader(id="header")
+        yield LineList(id="runs")
+        yield LinePager(id="nothing")
+        yield LinePager(id="preview")
+        yield PromptBar(id="prompt")
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        """Begin to read and to watch."""
+        self.list.focus()
+        self._draw_top()
+        if self._filter_text:
+            self._try_filter(self._filter_text, told=True)
+        self._tell()
+        self._watch()
+        self.set_interval(_TICK, self._tick)
+
+    def on_unmount(self) -> None:
+        """Let go of the files."""
+        self._feed.close()
+
+    # -- what is on the screen
+
+    @property
+    def list(self) -> LineList:
+        """The list of runs."""
+        return self.query_one("#runs", LineList)
+
+    @property
+    def prompt(self) -> PromptBar:
+        """The line that a filter is typed into."""
+        return self.query_one("#prompt", PromptBar)
+
+    @property
+    def run(self) -> RunSummary | None:
+        """The run under the cursor."""
+        return self._rows.run(self.list.cursor)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Give the preview what the list can spare."""
+        self.set_class(event.size.height < _LOW, "-low")
+        self.set_class(event.size.height >= _TALL, "-tall")
+        self.call_after_refresh(self._draw_header)
+
+    # -- news from the disk
+
+    @work(group="feed", exclusive=True)
+    async def _tell(self) -> None:
+        async with aclosing(self._feed.told()) as news:
+            async for told in news:
+                self._take(told)
+
+    @work(group="watch", exclusive=True)
+    async def _watch(self) -> None:
+        paths = [root.path for root in self._settings.roots]
+        async with aclosing(watch(paths, stop=asyncio.Event())) as happenings:
+            async for event in happenings:
+                if event.kind == "changed":
+                    self._feed.look_at(event.paths)
+                    continue
+                self._mode = event.mode
+                self._draw_top()
+                # What changed while nobody watched would stay unseen.
+                self._feed.look_at(map(str, paths))
+                if event.mode == "polling":
+                    self.notify(event.reason, title="Changes are noticed by looking every second")
+
+    def _take(self, told: Told) -> None:
+        for path in told.gone:
+            self._runs.drop(path)
+        for run in told.runs:
+            self._runs.put(run)
+        self._narrowing.changed(run.path for run in told.runs)
+        finished = told.loading.finished and not self._loading.finished
+        if told.runs or told.gone or finished or told.loading != self._loading:
+            self._loading = told.loading
+            self._draw_soon(at_once=finished)
+
+    def _tick(self) -> None:
+        if not self.app.screen_stack or self.app.screen is not self:
+            return
+        self._feed.look_for_holders()
+        top = self.list.scroll_offset.y
+        for index in range(top, min(top + self.list.size.height, len(self._rows))):
+            age = self._rows.updated(index)
+            if self._ages.get(index, age) != age:
+                self.list.refresh_rows(index, index)
+                if index == self.list.cursor:
+                    self._draw_preview()
+            self._ages[index] = age
+
+    # -- the order of the rows
+
+    def _draw_soon(self, *, at_once: bool = False) -> None:
+        wait = self._drawn + _REDRAW - time.monotonic()
+        if wait <= 0 or at_once:
+            self._draw()
+        elif self._drawing is None:
+            self._drawing = self.set_timer(wait, self._draw)
+
+    def _draw(self) -> None:
+        if self._drawing is not None:
+            self._drawing.stop()
+            self._drawing = None
+        self._drawn = time.monotonic()
+        self._draw_rows()
+        self._draw_top()
+
+    def _draw_rows(self) -> None:
+        """Bring the list in line with the runs; the row under the cursor stays where it is."""
+        changed = self._rows.update(self._runs) if self._rows.fits(self._runs, self._columns) else None
+        if changed is not None:
+            for index in changed:
+                self.list.refresh_rows(index, index)
+            if self.list.cursor in changed:
+                self._draw_preview_soon()
+        else:
+            self._put_rows()
+        self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
+        if self.has_class("-nothing"):
+            said = nothing_matches(self._runs) if self._runs.total else nothing_there(self._feed.reports)
+            self.query_one("#nothing", LinePager).show(FixedRows(said))
+
+    def _put_rows(self) -> None:
+        run, cursor = self.run, self.list.cursor
+        self._rows = RunRows(self._runs, self._columns, self._now, self._zone)
+        self._ages.clear()
+        # Nobody has gone anywhere yet: the newest run stays in view while the list fills.
+        untouched = cursor <= 0 and not self._loading.finished
+        index = None if run is None or untouched else self._runs.index_of(run.path)
+        if index is None:
+            index = 0 if untouched else max(0, min(cursor, len(self._rows) - 1))
+        self.list.show(self._rows, index, keep=not untouched)
+        self._draw_header()
+
+    def _draw_header(self) -> None:
+        room = max(1, self.list.size.width - GUTTER)
+        sort = self._runs.sort
+        self.query_one("#header", ColumnHeader).show(self._rows.columns(room), sort.key, sort.descending)
+
+    def _draw_top(self) -> None:
+        stores = sum(report.state in _STORES for report in self._feed.reports)
+        self.query_one("#top", TopBar).show(
+            top_left(self._runs.total, stores, self._loading, self._mode),
+            top_right(self._runs, self._narrowing.searched),
+        )
+
+    # -- the preview
+
+    @on(LineList.Moved, "#runs")
+    def _draw_preview_soon(self) -> None:
+        if self._previewing is None:
+            self._previewing = self.set_timer(_REST, self._draw_preview)
+
+    @on(LinePager.Resized, "#preview")
+    def _draw_preview(self) -> None:
+        if self._previewing is not None:
+            self._previewing.stop()
+            self._previewing = None
+        run, pager = self.run, self.query_one("#preview", LinePager)
+        if run is None:
+            pager.show(FixedRows(()))
+            return
+        known = self._details[1]
+        if self._details[0] != _version(run):
+            known = NOTHING_KNOWN
+            self._read_details(run)
+        lines = preview(run, pager.width, pager.size.height, self._now(), zone=self._zone, known=known)
+        pager.show(FixedRows(lines))
+
+    @work(group="details", exclusive=True)
+    async def _read_details(self, run: RunSummary) -> None:
+        await asyncio.sleep(_DETAILS_REST)
+        known = await read_details(run)
+        self._details = (_version(run), known)
+        if known != NOTHING_KNOWN and self.run == run:
+            self._draw_preview()
+
+    # -- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what would do nothing."""
+        if action == "clear_filter":
+            return True if self._runs.filter or self._narrowing.searching else None
+        return True
+
+    def action_open(self) -> None:
+        """Open the run under the cursor."""
+        run = self.run
+        if run is None or self.app.screen is not self:
+            return
+        from refold.app.screens.run import RunScreen
+
+        self.app.push_screen(RunScreen(Path(run.path), settings=self._settings, hint=run.format or "refold"))
+
+    @on(LineList.Chosen, "#runs")
+    def _chosen(self) -> None:
+        self.action_open()
+
+    def action_sort(self) -> None:
+        """Sort by the column after the one that the rows are sorted by."""
+        shown = [column.key for column in self._rows.columns(self.list.size.width - GUTTER)]
+        place = shown.index(self._runs.sort.key) + 1 if self._runs.sort.key in shown else 0
+        self._sort_by(shown[place % len(shown)])
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._sort(self._runs.sort._replace(descending=not self._runs.sort.descending))
+
+    @on(ColumnHeader.SortPicked)
+    def _sort_picked(self, event: ColumnHeader.SortPicked) -> None:
+        if event.key == self._runs.sort.key:
+            self.action_reverse()
+        else:
+            self._sort_by(event.key)
+
+    def _sort_by(self, key: str) -> None:
+        self._sort(Sort(key, descending=key in FIRST_DESCENDING))
+
+    def _sort(self, sort: Sort) -> None:
+        at_top = self.list.cursor <= 0
+        self._runs.sort_by(sort)
+        self._put_rows()
+        if at_top:
+            self.list.cursor = 0
+
+    def action_columns(self) -> None:
+        """Choose the columns."""
+        from refold.app.screens.columns import ColumnsScreen
+
+        if self.app.screen is self:
+            self.app.push_screen(ColumnsScreen(self._columns, self._choose_columns))
+
+    def _choose_columns(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
+        self._put_rows()
+
+    def action_refresh(self) -> None:
+        """Read the directories again."""
+        self._feed.look_at_all()
+
+    # -- the filter
+
+    def action_filter(self) -> None:
+        """Type a filter; the list follows every key."""
+        if not self.prompt.is_open:
+            self._filter_before = self._runs.filter.source
+            self.prompt.open(Safe("filter"), self._filter_before)
+
+    def action_clear_filter(self) -> None:
+        """Stop the search of bytes where one goes on, else show all runs."""
+        if self._narrowing.searching:
+            self.workers.cancel_group(self, "filter")
+            self.call_after_refresh(self._draw_top)
+        else:
+            self._narrow(Filter())
+
+    @on(PromptBar.Changed, "#prompt")
+    def _filter_typed(self, event: PromptBar.Changed) -> None:
+        self._try_filter(event.text)
+
+    @on(PromptBar.Submitted, "#prompt")
+    def _filter_taken(self, event: PromptBar.Submitted) -> None:
+        self._try_filter(event.text, told=True)
+
+    @on(PromptBar.Cancelled, "#prompt")
+    def _filter_left(self) -> None:
+        self._try_filter(self._filter_before)
+
+    def _try_filter(self, text: str, *, told: bool = False) -> None:
+        """Apply a filter; one that cannot be understood changes nothing and says why."""
+        try:
+            wanted = parse_filter(text, self._now(), zone=self._zone)
+        except FilterError as fault:
+            if told:
+                self.notify(
+                    f"{fault}. {fault.remedy}", title="The filter stays as it was", severity="warning"
+                )
+            else:
+                self._remark(f"{fault}: {fault.remedy}", wrong=True)
+            return
+        if wanted.source.strip() != self._runs.filter.source.strip():
+            self._narrow(wanted)
+        else:
+            self._remark(counted(self._runs))
+
+    @work(group="filter", exclusive=True)
+    async def _narrow(self, wanted: Filter) -> None:
+        first = True
+        async with aclosing(self._narrowing.apply(wanted)) as steps:
+            async for _ in steps:
+                self._draw_soon(at_once=first)
+                self._remark(counted(self._runs))
+                if first:
+                    self.refresh_bindings()
+                first = False
+
+    def _remark(self, text: str, *, wrong: bool = False) -> None:
+        if self.prompt.is_open:
+            said = line(text)
+            most = max(12, self.size.width // 2)
+            self.prompt.remark(fit(said, min(most, width(said))), "problem" if wrong else "dim")
+
+
+def _version(run: RunSummary) -> tuple[str, int, float]:
+    """What changes when the file of a run does."""
+    return run.path, run.size, run.updated
