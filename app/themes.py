@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 DARK: Final = Theme(
     name="refold-dark",
@@ -90,6 +90,7 @@ ANSI: Final = Theme(
     panel="ansi_default",
     boost="ansi_default",
     variables={
+        **BUILTIN_THEMES["ansi-dark"].variables,
         "muted": "ansi_bright_black",
         "here": "ansi_default",
         "kind-call": "ansi_yellow",
