@@ -6,10 +6,12 @@ equal answers wherever the quick one gives any.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import msgspec
 
 from refold.core.formats import CallColumns, Columns
-from refold.core.formats.exact import PROVIDER_VERSION, Dialect, record_of
+from refold.core.formats.exact import PROVIDER_VERSION, Dialect, read
 from refold.core.formats.gojson import keep_spelling
 from refold.core.formats.neutral import thinking_json
 from refold.core.formats.quick import (
@@ -22,7 +24,7 @@ from refold.core.formats.quick import (
     read_neutral,
     read_wire,
 )
-from refold.core.formats.tolerant import parse
+from refold.core.formats.tolerant import parse, plain
 from refold.core.records import (
     AssistantRecord,
     Fingerprint,
@@ -40,11 +42,11 @@ _TEXT = msgspec.json.Decoder(str)
 _ANY = msgspec.json.Decoder()
 
 
-class LineDecoder:
+class LineDecoder(ABC):
     """What the decoders of both shapes share: the version, the protocol ids, the exact reading."""
 
     def __init__(self, dialect: Dialect, version: int, supported: int) -> None:
-        self.dialect = dialect
+        self.dialect = dialect._replace(lenient=version > supported)
         self.version = version
         self.supported = supported
         self._meta = f"{dialect.prefix}meta"
@@ -58,16 +60,24 @@ class LineDecoder:
         """False where the version is newer than we fold."""
         return self.version <= self.supported
 
+    @abstractmethod
+    def record(self, line: bytes) -> Record:
+        """Decode one line strictly; raise BadRecord where the original would fail."""
+
+    @abstractmethod
+    def columns(self, line: bytes) -> Columns:
+        """Decode just what the index needs; raise BadRecord where the line is no record."""
+
+    @abstractmethod
     def calls(self, content: tuple[Json, ...] | None) -> tuple[tuple[str, str, Json], ...]:
         """Give id, name and input of each client tool call among blocks."""
-        raise NotImplementedError
 
     def result_is_error(self, result: Json) -> bool:
         """Say whether a result block tells of a failure."""
         return isinstance(result, dict) and result.get("is_error") is True
 
     def _exact(self, line: bytes) -> Record:
-        return record_of(parse(line), self.dialect, lenient=not self.readable)
+        return read(line, self.dialect)
 
     def _exact_columns(self, line: bytes) -> Columns:
         record = self._exact(line)
@@ -380,5 +390,10 @@ def _block(part: NeutralBlock) -> Json:
 
 
 def _raw(raw: msgspec.Raw) -> Json:
-    value: Json = _ANY.decode(memoryview(raw))
-    return keep_spelling(value, bytes(raw))
+    """Give opaque JSON as a value; what only the exact reading takes (1e999, odd bytes) is read by it."""
+    text = bytes(raw)
+    try:
+        value: Json = _ANY.decode(text)
+    except msgspec.MsgspecError:
+        value = plain(parse(text))
+    return keep_spelling(value, text)

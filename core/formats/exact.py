@@ -5,7 +5,9 @@ The quick reading in `refold.core.formats.quick` refuses whatever is unusual; th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from refold.core.errors import BadRecord
 from refold.core.formats.fields import MAX_SEQ, flag_of, is_time, members, text_of, whole_of
@@ -32,16 +34,17 @@ PROVIDER_VERSION = 3
 """Since this version a fingerprint names its provider (formats/fisk-ai.md 2.5)."""
 
 
-class Dialect:
+class Dialect(NamedTuple):
     """What differs between formats and versions in the reading of a line."""
 
-    def __init__(self, prefix: str, *, neutral: bool, native: bool) -> None:
-        self.prefix = prefix
-        """What stands before the kind in a protocol id."""
-        self.neutral = neutral
-        """Blocks are the single-key objects of version 3; otherwise they are wire blocks, kept verbatim."""
-        self.native = native
-        """The optional fields of our own journal are read; elsewhere they are unknown keys."""
+    prefix: str
+    """What stands before the kind in a protocol id."""
+    neutral: bool
+    """Blocks are the single-key objects of version 3; otherwise they are wire blocks, kept verbatim."""
+    native: bool
+    """The optional fields of our own journal are read; elsewhere they are unknown keys."""
+    lenient: bool = False
+    """What has the wrong type is passed over instead of refusing the line (newer versions, lists)."""
 
 
 class _Fingerprint:
@@ -95,18 +98,23 @@ class _Message:
         else:
             blocks = (self.blocks or [])[: len(node)]
             blocks.extend(Block() for _ in range(len(node) - len(blocks)))
-            for block, item in zip(blocks, node, strict=True):
-                block.read(item)
-            self.blocks = blocks
+            try:
+                for block, item in zip(blocks, node, strict=True):
+                    block.read(item)
+            except BadRecord:
+                if not self.dialect.lenient:
+                    raise
+                self.verbatim = tuple(plain(item) for item in node)
+            else:
+                self.blocks = blocks
 
     def value(self) -> Message:
-        if self.dialect.neutral:
-            blocks = self.blocks
-            return Message(self.role, None if blocks is None else tuple(block.json() for block in blocks))
-        return Message(self.role, self.verbatim)
+        if self.blocks is None:
+            return Message(self.role, self.verbatim)
+        return Message(self.role, tuple(block.json() for block in self.blocks))
 
 
-class _Payload:
+class _Payload(ABC):
     """A payload being read; `null` before it or after it makes it missing again."""
 
     kind = ""
@@ -115,7 +123,7 @@ class _Payload:
         self.dialect = dialect
         self.resumed: Resumed | None = None
 
-    def read(self, node: Node, *, lenient: bool) -> None:
+    def read(self, node: Node) -> None:
         for key, value in members(node, self.kind):
             try:
                 if key == "resumed" and self.dialect.native:
@@ -123,16 +131,16 @@ class _Payload:
                 else:
                     self.take(key, value)
             except BadRecord:
-                if not lenient:
+                if not self.dialect.lenient:
                     raise
 
+    @abstractmethod
     def take(self, key: str, value: Node) -> None:
         """Take one member; unknown keys are passed over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record(self, seq: int, time: str | None) -> Record:
         """Give the record that the payload stands for."""
-        raise NotImplementedError
 
 
 class _Meta(_Payload):
@@ -296,21 +304,16 @@ _PAYLOADS: Mapping[str, Callable[[Dialect], _Payload]] = {
 
 
 def read(line: bytes, dialect: Dialect) -> Record:
-    """Read one line as the original would; raise BadRecord where it would fail."""
-    return record_of(parse(line), dialect)
-
-
-def record_of(node: Node, dialect: Dialect, *, lenient: bool = False) -> Record:
-    """Give the record that a tree stands for.
+    """Read one line as the original would.
 
     Args:
-        node: the value of the line; null is an empty record.
+        line: the bytes between two newlines; `null` and `{}` are empty records.
         dialect: the format and version it was written in.
-        lenient: pass over what has the wrong type instead of refusing the line (newer versions, lists).
 
     Raises:
-        BadRecord: a member has a type that the original refuses.
+        BadRecord: it is no JSON, or a member has a type that the original refuses.
     """
+    node = parse(line)
     seq = 0
     time: str | None = None
     protocol = ""
@@ -326,9 +329,9 @@ def record_of(node: Node, dialect: Dialect, *, lenient: bool = False) -> Record:
             elif key in _PAYLOADS and value is None:
                 payloads.pop(key, None)
             elif key in _PAYLOADS:
-                payloads.setdefault(key, _PAYLOADS[key](dialect)).read(value, lenient=lenient)
+                payloads.setdefault(key, _PAYLOADS[key](dialect)).read(value)
         except BadRecord:
-            if not lenient:
+            if not dialect.lenient:
                 raise
     kind = protocol.removeprefix(dialect.prefix)
     if kind == protocol or kind not in _PAYLOADS:

@@ -11,8 +11,7 @@ import re
 
 from refold.core.errors import BadRecord
 from refold.core.formats.decoders import NeutralDecoder, WireDecoder
-from refold.core.formats.exact import Dialect, record_of
-from refold.core.formats.tolerant import parse
+from refold.core.formats.exact import Dialect, read
 from refold.core.formats.writing import write
 from refold.core.records import VERSION, MetaRecord, Record
 
@@ -55,7 +54,7 @@ class JournalFormat:
     def meta(self, line: bytes) -> MetaRecord | None:
         """Read a meta record leniently for a list; None where the line is none."""
         try:
-            record = record_of(parse(line), self._wire, lenient=True)
+            record = read(line, self._wire._replace(lenient=True))
         except BadRecord:
             return None
         return record if isinstance(record, MetaRecord) else None
@@ -96,7 +95,7 @@ class JournalFormat:
 
     def _strict_meta(self, line: bytes) -> MetaRecord | None:
         try:
-            record = record_of(parse(line), self._wire)
+            record = read(line, self._wire)
         except BadRecord:
             return None
         return record if isinstance(record, MetaRecord) else None

@@ -20,6 +20,7 @@ MAX_DEPTH = 200
 """Nesting that we still read; deeper lines are kept as bytes only."""
 
 _MAX_DIGITS = 4300
+_FIRST_LOOK = 8192
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -76,13 +77,22 @@ _JSON = json.JSONDecoder(
 )
 
 
-def too_deep(line: bytes | memoryview) -> bool:
+def too_deep(line: bytes) -> bool:
     """Say whether a line nests deeper than we read."""
-    data = bytes(line)
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
         return False
+    # Ever longer beginnings: what is nested on purpose shows it early, whatever the size of the line.
+    size = _FIRST_LOOK
+    while size < len(line):
+        if _nests_too_deep(line[:size]):
+            return True
+        size *= 16
+    return _nests_too_deep(line)
+
+
+def _nests_too_deep(text: bytes) -> bool:
     depth = 0
-    for byte in _STRING.sub(b"", data).translate(None, _NOT_BRACKETS):
+    for byte in _STRING.sub(b"", text).translate(None, _NOT_BRACKETS):
         if byte in b"[{":
             depth += 1
             if depth > MAX_DEPTH:
