@@ -57,6 +57,15 @@ TABLE: Final[tuple[Key, ...]] = (
     # One run.
     Key("run.step_back", "left", "step(-1)", "One row back", "Move the cursor", "Move", "step"),
     Key("run.step_on", "right", "step(1)", "One row on", "Move the cursor", "Move", "step"),
+    Key(
+        "run.detail",
+        "enter",
+        "detail",
+        "Into the pane",
+        "Scroll it with the arrows; where it has no room of its own it takes the place of the timeline",
+        "Look",
+        "read",
+    ),
     Key("run.turn_back", "left_square_bracket", "turn(-1)", "The turn before", "", "Move", "turn"),
     Key("run.turn_on", "right_square_bracket", "turn(1)", "The next turn", "", "Move", "turn"),
     Key(
@@ -77,8 +86,8 @@ TABLE: Final[tuple[Key, ...]] = (
         "Move",
         "problem",
     ),
-    Key("run.go_to", "colon", "go_to", "Go to a sequence number", "As the journal counts", "Move", "go to"),
     Key("run.search", "slash", "search", "Search in the run", "In every record, as text", "Find", "search"),
+    Key("run.go_to", "colon", "go_to", "Go to a sequence number", "As the journal counts", "Move", "go to"),
     Key("run.match_on", "n", "match(1)", "The next match", "", "Find"),
     Key("run.match_back", "N", "match(-1)", "The match before", "", "Find"),
     Key("run.pane_record", "1", "pane('record')", "Pane: Record", "The record, to be read", "Look", "pane"),
@@ -95,15 +104,6 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("run.pane_raw", "4", "pane('raw')", "Pane: Raw", "The exact bytes", "Look", "pane"),
     Key("run.pane_next", "tab", "next_pane(1)", "The next pane", "", "Look"),
     Key("run.pane_before", "shift+tab", "next_pane(-1)", "The pane before", "", "Look"),
-    Key(
-        "run.detail",
-        "enter",
-        "detail",
-        "Into the pane",
-        "Scroll it with the arrows; where it has no room of its own it takes the place of the timeline",
-        "Look",
-        "read",
-    ),
     Key("run.thinking", "z", "thinking", "Show or fold thinking", "", "Look"),
     Key(
         "run.unfold",

@@ -233,8 +233,9 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Draw for the new width and keep the cursor in sight."""
-        if self.size.width != self._width:
-            self._width = self.size.width
+        width = self.scrollable_content_region.width
+        if width != self._width:
+            self._width = width
             self._forget_rows()
         self._reveal()
 
@@ -246,7 +247,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows in sight, as they were drawn before where nothing changed."""
-        top, width, count = self.scroll_offset.y, self.size.width, len(self._rows)
+        top, width, count = self.scroll_offset.y, self._width, len(self._rows)
         cursor, here = self.cursor, "here" if self.has_focus else "here-blurred"
         drawn: list[Strip] = []
         for index in range(top + crop.y, top + crop.bottom):

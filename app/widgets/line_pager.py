@@ -63,7 +63,7 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def width(self) -> int:
         """Cells that a line may take without being scrolled sideways."""
-        return self.size.width
+        return self._width
 
     @property
     def top(self) -> int:
@@ -124,8 +124,9 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Tell the new width."""
-        if self.size.width != self._width:
-            self._width = self.size.width
+        width = self.scrollable_content_region.width
+        if width != self._width:
+            self._width = width
             self._strips.clear()
             self.post_message(self.Resized(self, self._width))
 
@@ -137,7 +138,7 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines in sight, as they were drawn before where nothing changed."""
-        (left, top), width = self.scroll_offset, self.size.width
+        (left, top), width = self.scroll_offset, self._width
         return cropped([self._strip(top + y, left, width) for y in crop.line_range], crop, width)
 
     def _strip(self, index: int, left: int, width: int) -> Strip:
@@ -162,5 +163,5 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _scroll(self, left: int, top: int) -> None:
         bottom = max(0, len(self._rows) - self.size.height)
-        right = max(0, self._widest - self.size.width)
+        right = max(0, self._widest - self._width)
         self.scroll_to(min(max(left, 0), right), min(max(top, 0), bottom), animate=False)
