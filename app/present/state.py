@@ -200,9 +200,9 @@ def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
         return
     waiting = sum(not call.answered for call in now.calls)
-    summary = f"{units.plural(len(now.calls), 'call')}, {waiting} unanswered: outcome unknown"
+    summary = f"{waiting} of {units.plural(len(now.calls), 'call')} unanswered, outcome unknown"
     same = before is None or before.calls == now.calls
-    yield _row("pending", (cell(summary, "warn"),), width, "" if same else "here")
+    yield _row("pending", (cell(summary, "warn"),), width, "" if same else "mark")
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
     for call in now.calls[:_MOST_CALLS]:
         changed = known is not None and known.get(call.id) != call.answered
@@ -257,5 +257,7 @@ def _mark_changed(cells: tuple[Cell, ...], width: int, change: str) -> Line:
     """Give a line with a mark at its edge where this record changed what it says."""
     if not change:
         return fit((Cell(Safe("  "), "text"), *cells), width)
+    if change == "mark":
+        return fit((Cell(Safe("▸ "), "accent"), *cells), width)
     note = "changed here" if change == "here" else f"{change} here"
     return spread((Cell(Safe("▸ "), "accent"), *cells), (cell(f" {note}", "accent", 40),), width, least=16)
