@@ -164,4 +164,4 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
     def _scroll(self, left: int, top: int) -> None:
         bottom = max(0, len(self._rows) - self.size.height)
         right = max(0, self._widest - self._width)
-        self.scroll_to(min(max(left, 0), right), min(max(top, 0), bottom), animate=False)
+        self.scroll_to(min(max(left, 0), right), min(max(top, 0), bottom), animate=False, force=True)
