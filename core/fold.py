@@ -160,12 +160,8 @@ class Fold:
         turn = self._turn
         if turn is None:
             return None
-        unanswered = tuple(
-            ToolCall(*call)
-            for call in self._decoder.calls(turn.message.content)
-            if call[0] not in self._answered
-        )
-        if not unanswered:
+        calls = tuple(ToolCall(*call) for call in self._decoder.calls(turn.message.content))
+        if all(call.id in self._answered for call in calls):
             return None
         return PendingTurn(
             assistant=turn.message,
@@ -173,7 +169,7 @@ class Fold:
             stop_reason=turn.stop_reason,
             results=tuple(self._results),
             answered=tuple(sorted(self._answered)),
-            unanswered=unanswered,
+            calls=calls,
         )
 
 

@@ -47,8 +47,13 @@ class PendingTurn(msgspec.Struct, frozen=True):
     """The results so far, in journal order: they will be reused."""
     answered: tuple[str, ...]
     """The ids that have a result, sorted, each once."""
-    unanswered: tuple[ToolCall, ...]
-    """The calls without a result, in the order the model asked for them."""
+    calls: tuple[ToolCall, ...]
+    """All calls of the turn, in the order the model asked for them."""
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls without a result, in the order the model asked for them."""
+        return tuple(call for call in self.calls if call.id not in self.answered)
 
 
 class Terminal(msgspec.Struct, frozen=True):

@@ -133,7 +133,7 @@ def _pending(timeline: Timeline, item: int, load: Load, decoder: Decoder) -> Pen
         stop_reason=assistant.stop_reason,
         results=_Lazy(len(places), lambda place: _result(load(places[place]))),
         answered=tuple(sorted(answered)),
-        unanswered=tuple(ToolCall(*call) for call in calls if call[0] not in answered),
+        calls=tuple(ToolCall(*call) for call in calls),
     )
 
 

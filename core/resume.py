@@ -1,0 +1,338 @@
+"""What a resume would do, decided from what was read: nothing here touches a disk.
+
+The plan is a value. The dialog and `refold resume --plan` print it; only a plan whose outcome is accept is
+ever carried out (design/contracts.md "JSON of the command line", "Effects and verdicts of calls").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from refold.core.errors import EmptyJournal, FoldError, UnsupportedVersion
+from refold.core.fingerprint import differences, provider_refuses
+from refold.core.records import Decision, Fingerprint, Json
+from refold.core.repair import RepairPlan
+from refold.core.state import RunState
+
+Effect: TypeAlias = Literal["read", "idempotent", "write", "unknown"]
+"""What a tool does to the world; unknown is treated as write."""
+
+Verdict: TypeAlias = Literal["reused", "will_run", "unknown", "withheld"]
+"""What a resume does with a call of the open turn."""
+
+Outcome: TypeAlias = Literal["accept", "ask", "refuse"]
+
+CHOICES: Final = ("rerun", "failed", "done")
+"""What can be decided about a call whose outcome nobody knows."""
+
+_FIELDS: Final = (
+    ("model", "model"),
+    ("system_hash", "system prompt"),
+    ("tools_hash", "tool set"),
+    ("thinking_mode", "thinking"),
+    ("max_tokens", "max_tokens"),
+    ("max_iterations", "max_iterations"),
+    ("provider", "provider"),
+)
+_STOPS: Final = {
+    "budget": "the token budget was used up",
+    "max_iterations": "the limit of iterations was reached",
+}
+_STOP_REASONS: Final = {
+    "max_tokens": "the reply was cut off, so the call may be cut off too",
+    "refusal": "the model refused",
+}
+
+
+class FingerprintRow(msgspec.Struct, frozen=True):
+    """One field of the fingerprint, then and now."""
+
+    field: str
+    saved: str
+    now: str | None
+    """None where nobody here can say."""
+    same: bool | None
+    forceable: bool
+    """False for the provider: a change of it is never crossed."""
+
+
+class PlannedCall(msgspec.Struct, frozen=True):
+    """One call of the open turn and what becomes of it."""
+
+    id: str
+    name: str
+    effect: Effect
+    verdict: Verdict
+    input: Json = None
+    decision: Decision | None = None
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a plan is not accepted, or what was decided to accept it."""
+
+    code: str
+    message: str
+
+
+class ResumeFacts(msgspec.Struct, frozen=True):
+    """What was read of a run, and what its agent says today."""
+
+    run_id: str
+    path: str
+    format: str
+    state: RunState | None
+    """None where the run does not fold; then `error` says why."""
+    error: FoldError | None = None
+    saved: Fingerprint = Fingerprint()
+    """The one to compare with: of the last resume where one is recorded, else of the meta record."""
+    now: Fingerprint | None = None
+    """None where nothing here can tell: then the agent checks for itself."""
+    effects: Mapping[str, Effect] = {}
+    """Tool names to what they do; a name that is missing is unknown."""
+    holder: str = ""
+    """Who holds the run, as a phrase; empty where no holder is seen."""
+    lock_known: bool = True
+    """False where the file system cannot say who holds a run."""
+    repair: RepairPlan | None = None
+    """What must be done to the end of the file first."""
+    stopped: str = ""
+    """The reason of the last terminal record, if nothing follows it."""
+
+
+class ResumeRequest(msgspec.Struct, frozen=True):
+    """What the person who resumes asks for."""
+
+    force: bool = False
+    reason: str = ""
+    """Why the fingerprint is to be crossed; recorded."""
+    decisions: Mapping[str, Decision] = {}
+    """Call ids to what was decided about them."""
+    repair: bool = False
+    """Agreed to the repair of the end of the file."""
+
+
+class ResumePlan(msgspec.Struct, frozen=True):
+    """What a resume would do."""
+
+    run_id: str
+    path: str
+    format: str
+    outcome: Outcome
+    reasons: tuple[Reason, ...]
+    """What stands in the way, most severe first; empty for accept."""
+    fingerprint: tuple[FingerprintRow, ...]
+    calls: tuple[PlannedCall, ...]
+    """The calls of the open turn in the order the model asked for them."""
+    next_iteration: int
+    tokens_left: int | None
+    """Of the budget; None where there is none."""
+    iterations_left: int | None
+    last_seq: int
+    """The run must still end here when the plan is carried out."""
+    request: ResumeRequest
+    forced: bool
+    """The fingerprint differs and force goes past it."""
+    repair: RepairPlan | None
+    command: tuple[str, ...] | None = None
+    """The argument list that does it; None where there is none."""
+    notes: tuple[str, ...] = ()
+    """What the reader should know although it stands in nobody's way."""
+
+
+def plan_resume(
+    facts: ResumeFacts, request: ResumeRequest | None = None, command: Sequence[str] | None = None
+) -> ResumePlan:
+    """Decide whether and how a run can go on.
+
+    Args:
+        facts: what was read.
+        request: what is asked for; nothing special if left out.
+        command: the argument list that would carry the plan out.
+    """
+    request = request or ResumeRequest()
+    state = facts.state
+    rows = fingerprint_rows(facts.saved, facts.now)
+    changed = facts.now is not None and bool(differences(facts.saved, facts.now))
+    calls = () if state is None else _calls(facts, state, request)
+    refused = [*_refusals(facts, request, changed=changed), *_bad_decisions(calls, request)]
+    asked = _questions(facts, request, calls)
+    outcome: Outcome = "refuse" if refused else "ask" if asked else "accept"
+    saved = facts.saved
+    return ResumePlan(
+        run_id=facts.run_id,
+        path=facts.path,
+        format=facts.format,
+        outcome=outcome,
+        reasons=(*refused, *asked),
+        fingerprint=rows,
+        calls=calls,
+        next_iteration=0 if state is None else state.next_iteration,
+        tokens_left=_left(saved.max_tokens, 0 if state is None else state.counters.tokens),
+        iterations_left=_left(saved.max_iterations, 0 if state is None else state.next_iteration),
+        last_seq=0 if state is None else state.last_seq,
+        request=request,
+        forced=changed and request.force and bool(request.reason.strip()),
+        repair=facts.repair,
+        command=None if command is None or refused else tuple(command),
+        notes=_notes(facts, state),
+    )
+
+
+def fingerprint_rows(saved: Fingerprint, now: Fingerprint | None) -> tuple[FingerprintRow, ...]:
+    """Lay two fingerprints side by side, field by field, the provider last."""
+    rows: list[FingerprintRow] = []
+    for name, label in _FIELDS:
+        before = getattr(saved, name)
+        if before is None:
+            continue
+        after = None if now is None else getattr(now, name)
+        if name == "provider" and now is not None:
+            after = now.provider or ""
+        same = None if now is None else before == after
+        rows.append(
+            FingerprintRow(
+                label, str(before), None if after is None else str(after), same, name != "provider"
+            )
+        )
+    return tuple(rows)
+
+
+def _left(limit: int, used: int) -> int | None:
+    return max(0, limit - used) if limit > 0 else None
+
+
+def _calls(facts: ResumeFacts, state: RunState, request: ResumeRequest) -> tuple[PlannedCall, ...]:
+    pending = state.pending
+    if pending is None:
+        return ()
+    stop = withheld_because(facts)
+    waiting = {call.id: call for call in pending.unanswered}
+    planned: list[PlannedCall] = []
+    for call in pending.calls:
+        effect = facts.effects.get(call.name, "unknown")
+        decision = request.decisions.get(call.id)
+        verdict: Verdict = "reused"
+        if call.id in waiting:
+            verdict = _verdict(effect, decision, withheld=bool(stop))
+        planned.append(PlannedCall(call.id, call.name, effect, verdict, call.input, decision))
+    return tuple(planned)
+
+
+def withheld_because(facts: ResumeFacts) -> str:
+    """Say why the run stopped before its open calls were allowed to run; empty where they were."""
+    if facts.state is None or facts.state.pending is None:
+        return ""
+    if facts.state.pending.stop_reason in _STOP_REASONS:
+        return _STOP_REASONS[facts.state.pending.stop_reason]
+    return _STOPS.get(facts.stopped, "")
+
+
+def _verdict(effect: Effect, decision: Decision | None, *, withheld: bool) -> Verdict:
+    if decision is not None:
+        return "will_run" if decision.choice == "rerun" else "reused"
+    if withheld:
+        return "withheld"
+    return "will_run" if effect in {"read", "idempotent"} else "unknown"
+
+
+def _refusals(facts: ResumeFacts, request: ResumeRequest, *, changed: bool) -> list[Reason]:
+    reasons: list[Reason] = []
+    if facts.error is not None:
+        reasons.append(_does_not_fold(facts.error))
+    elif facts.state is not None and facts.state.completed:
+        reasons.append(Reason("completed", "the run is completed: fork it to go on from some point"))
+    if facts.holder:
+        reasons.append(Reason("locked", f"held by {facts.holder}: look at it read-only, or fork it"))
+    if facts.now is not None and provider_refuses(facts.saved, facts.now):
+        saved, now = facts.saved.provider or "none", facts.now.provider or "none"
+        reasons.append(Reason("provider", f"provider: {saved} -> {now}; this cannot be forced"))
+    if changed and facts.now is not None and not request.force:
+        reasons += [Reason("fingerprint", line) for line in differences(facts.saved, facts.now)]
+    if request.force and not request.reason.strip():
+        reasons.append(Reason("no_reason", "force needs a reason, which is recorded"))
+    return reasons
+
+
+def _does_not_fold(error: FoldError) -> Reason:
+    if isinstance(error, UnsupportedVersion):
+        return Reason("newer", str(error))
+    if isinstance(error, EmptyJournal):
+        return Reason("empty", "the run has no record to go on from")
+    return Reason("corrupt", f"{error}: fork before the damage instead")
+
+
+def _bad_decisions(calls: Sequence[PlannedCall], request: ResumeRequest) -> list[Reason]:
+    reasons: list[Reason] = []
+    known = {call.id for call in calls}
+    for call_id, decision in request.decisions.items():
+        if call_id not in known:
+            reasons.append(Reason("bad_decision", f"no call {ascii(call_id)} in the open turn"))
+        elif decision.choice not in CHOICES:
+            reasons.append(Reason("bad_decision", f"{ascii(call_id)}: choose one of {', '.join(CHOICES)}"))
+        elif decision.choice == "done" and not decision.text:
+            reasons.append(Reason("bad_decision", f"{ascii(call_id)}: done needs the result as text"))
+    return reasons
+
+
+def _questions(facts: ResumeFacts, request: ResumeRequest, calls: Sequence[PlannedCall]) -> list[Reason]:
+    reasons: list[Reason] = []
+    if facts.repair is not None and not request.repair:
+        reasons.append(Reason("torn_tail", facts.repair.sentence))
+    if not facts.lock_known:
+        reasons.append(Reason("lock_unsure", "nobody can say from here whether an agent is running on it"))
+    stop = withheld_because(facts)
+    for call in calls:
+        if call.verdict == "unknown":
+            reasons.append(
+                Reason(
+                    "unknown_call",
+                    f"{call.name} ({call.id}): outcome unknown, it may have run without a result",
+                )
+            )
+        elif call.verdict == "withheld":
+            reasons.append(Reason("withheld", f"{call.name} ({call.id}): not run, {stop}"))
+    return reasons
+
+
+def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
+    notes: list[str] = []
+    if facts.now is None:
+        notes.append("what would run now is not known here: the agent compares the fingerprint itself")
+    if state is not None and state.pending is None and state.last_stop_reason == "pause_turn":
+        notes.append("the last turn was paused by the provider: what it kept may have expired")
+    if state is not None and state.pending is None and facts.stopped in _STOPS:
+        notes.append(f"{_STOPS[facts.stopped]}: unchanged limits stop it again")
+    return tuple(notes)
+
+
+def plan_json(plan: ResumePlan) -> dict[str, Json]:
+    """Give a plan as `refold resume --plan --json` prints it (design/contracts.md)."""
+    return {
+        "run": plan.run_id,
+        "path": plan.path,
+        "outcome": plan.outcome,
+        "reasons": [{"code": reason.code, "message": reason.message} for reason in plan.reasons],
+        "fingerprint": [
+            {
+                "field": row.field,
+                "saved": row.saved,
+                "now": row.now,
+                "same": row.same,
+                "forceable": row.forceable,
+            }
+            for row in plan.fingerprint
+        ],
+        "calls": [
+            {"id": call.id, "name": call.name, "effect": call.effect, "verdict": call.verdict}
+            for call in plan.calls
+        ],
+        "next_iteration": plan.next_iteration,
+        "tokens_left": plan.tokens_left,
+        "iterations_left": plan.iterations_left,
+        "forced": plan.forced,
+        "notes": list(plan.notes),
+        "command": None if plan.command is None else list(plan.command),
+    }
