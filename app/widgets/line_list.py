@@ -298,4 +298,6 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _scroll(self, top: int) -> None:
         """Put a row at the top of the list."""
-        self.scroll_to(y=min(max(top, 0), max(0, len(self._rows) - self.size.height)), animate=False, force=True)
+        self.scroll_to(
+            y=min(max(top, 0), max(0, len(self._rows) - self.size.height)), animate=False, force=True
+        )
