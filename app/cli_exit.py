@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from refold.core.errors import FoldError, RefoldError, StoreError
+from refold.core.errors import BadRecord, FoldError, RefoldError, StoreError
 
 FINE = 0
 REFUSED = 1
@@ -24,7 +24,7 @@ PIPE_CLOSED = 141
 
 def exit_code(error: RefoldError) -> int:
     """The exit code that an error stands for."""
-    if isinstance(error, StoreError):
+    if isinstance(error, StoreError | BadRecord):
         return NOT_FOUND
     return REFUSED if isinstance(error, FoldError) else WRONG_USAGE
 

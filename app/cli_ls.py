@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Final
 
@@ -15,6 +15,7 @@ from refold.app.present.run_list import RunList
 from refold.app.present.runs import RunRows, chosen
 from refold.app.safe import Safe, fit
 from refold.app.settings import Settings
+from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
 from refold.core.store.catalog import Catalog
 from refold.core.store.roots import RootReport
@@ -60,7 +61,16 @@ def _as_term(word: str) -> str:
 
 
 def _narrow(runs: RunList, wanted: Filter) -> None:
-    for _ in runs.narrow(wanted):
+    _finish(runs.narrow(wanted))
+    if wanted.text:
+        search = TextSearch()
+        search.begin(wanted.text)
+        _finish(search.steps(runs.candidates()))
+        _finish(runs.narrow(wanted, search.hits))
+
+
+def _finish(steps: Iterator[object]) -> None:
+    for _ in steps:
         pass
 
 

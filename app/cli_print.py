@@ -31,7 +31,7 @@ _COLOURS: Final[Mapping[Role, str]] = {
 """ANSI colours by role; a role that is not here stays plain. No meaning hangs on colour alone."""
 
 
-class OutputFailed(RefoldError):
+class OutputFailed(Exception):
     """Standard output does not take what was written."""
 
     def __init__(self, cause: OSError) -> None:

@@ -39,14 +39,22 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     return worst
 
 
-def _as_json(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+def _end_of_prefix(
+    reader: RunReader, name: str, place: str | None, *, salvage: bool
+) -> tuple[int, FoldError | None]:
+    """The last item to fold, and why the strict fold refuses; raised unless the state is to be salvaged."""
     timeline = reader.index_all()
     if not timeline.items:
         raise EmptyJournal
     item = timeline.items - 1 if place is None else item_at(timeline, place, name)
-    refused = timeline.error_at(item)
+    refused = timeline.strict_error if place is None else timeline.error_at(item)
     if refused is not None and not salvage:
         raise refused
+    return item, refused
+
+
+def _as_json(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+    item, refused = _end_of_prefix(reader, name, place, salvage=salvage)
     state = reader.salvaged_at(item) if salvage else reader.state_at(item)
     answer: dict[str, Json] = {"run": name, "ok": True, "state": state_json(state)}
     if salvage:
@@ -61,13 +69,7 @@ def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, 
     from refold.app.present.state import state_lines
     from refold.app.safe import line
 
-    timeline = reader.index_all()
-    if not timeline.items:
-        raise EmptyJournal
-    item = timeline.items - 1 if place is None else item_at(timeline, place, name)
-    refused = timeline.error_at(item)
-    if refused is not None and not salvage:
-        raise refused
+    item, _ = _end_of_prefix(reader, name, place, salvage=salvage)
     printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {reader.path}"), "dim")))
     for row in state_lines(Reading(reader).state_view(item), printer.columns or _COLUMNS):
         printer.line(row)

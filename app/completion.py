@@ -24,12 +24,13 @@ _refold() {{
     done
     COMPREPLY=()
     case $before in {directories}) COMPREPLY=($(compgen -d -- "$word")); return ;; esac
-    local words ids=""
+    local words options ids=""
     case $command in
 {cases}
-        *) words="{commands} {outer}"; ids=yes ;;
+        *) words="{commands}" options="{outer}" ids=yes ;;
     esac
-    if [[ $word != -* && -n $ids ]]; then words="$words $(refold completion ids 2>/dev/null)"; fi
+    if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); return; fi
+    if [[ -n $ids ]]; then words="$words $(refold completion ids 2>/dev/null)"; fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     if [[ -n $ids && ${{#COMPREPLY[@]}} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "$word")); fi
 }}
@@ -40,19 +41,18 @@ _ZSH = """\
 # zsh completion of refold: eval "$(refold completion zsh)"
 _refold() {{
     local command="" word ids=""
-    local -a words_here
+    local -a here options
     for word in "${{(@)words[2,CURRENT-1]}}"; do
         case $word in {alternatives}) command=$word; break ;; esac
     done
     case ${{words[CURRENT-1]}} in {directories}) _files -/; return ;; esac
     case $command in
 {cases}
-        *) words_here=({commands} {outer}); ids=yes ;;
+        *) here=({commands}); options=({outer}); ids=yes ;;
     esac
-    if [[ -n $ids && ${{words[CURRENT]}} != -* ]]; then
-        words_here+=(${{(f)"$(refold completion ids 2>/dev/null)"}})
-    fi
-    compadd -- $words_here || {{ [[ -n $ids ]] && _files }}
+    if [[ ${{words[CURRENT]}} == -* ]]; then compadd -- $options; return; fi
+    if [[ -n $ids ]]; then here+=(${{(f)"$(refold completion ids 2>/dev/null)"}}); fi
+    compadd -- $here || {{ [[ -n $ids ]] && _files }}
 }}
 compdef _refold refold
 """
@@ -94,20 +94,20 @@ def run_ids(roots: Sequence[Root]) -> Iterator[str]:
 
 def bash() -> str:
     """The script for bash."""
-    cases = "\n".join(
-        f'        {name}) words="{" ".join(_words(name))}"{"; ids=yes" if name in _TAKES_RUN else ""} ;;'
+    cases = [
+        f'        {name}) words="{_words(name)}" options="{_options(name)}"{_ids(name)} ;;'
         for name in COMMANDS
-    )
-    return _BASH.format(cases=cases, **_names())
+    ]
+    return _BASH.format(cases="\n".join(cases), **_names())
 
 
 def zsh() -> str:
     """The script for zsh."""
-    cases = "\n".join(
-        f"        {name}) words_here=({' '.join(_words(name))}){'; ids=yes' if name in _TAKES_RUN else ''} ;;"
+    cases = [
+        f"        {name}) here=({_words(name)}); options=({_options(name)}){_ids(name)} ;;"
         for name in COMMANDS
-    )
-    return _ZSH.format(cases=cases, **_names())
+    ]
+    return _ZSH.format(cases="\n".join(cases), **_names())
 
 
 def fish() -> str:
@@ -131,15 +131,21 @@ def _names() -> dict[str, str]:
         "alternatives": "|".join(COMMANDS),
         "commands": " ".join(COMMANDS),
         "directories": "|".join(_TAKES_DIRECTORY),
-        "outer": " ".join(_words("")),
+        "outer": _options(""),
     }
 
 
-def _words(name: str) -> list[str]:
-    words = [
-        option for action in _actions(name) for option in action.option_strings if option.startswith("--")
-    ]
-    return words + (["bash", "zsh", "fish"] if name == "completion" else [])
+def _words(name: str) -> str:
+    return "bash zsh fish" if name == "completion" else ""
+
+
+def _options(name: str) -> str:
+    options = (option for action in _actions(name) for option in action.option_strings)
+    return " ".join(option for option in options if option.startswith("--"))
+
+
+def _ids(name: str) -> str:
+    return "; ids=yes" if name in _TAKES_RUN else ""
 
 
 def _actions(name: str) -> Sequence[argparse.Action]:
