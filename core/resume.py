@@ -269,11 +269,11 @@ def _bad_decisions(calls: Sequence[PlannedCall], request: ResumeRequest) -> list
     known = {call.id for call in calls}
     for call_id, decision in request.decisions.items():
         if call_id not in known:
-            reasons.append(Reason("bad_decision", f"no call {ascii(call_id)} in the open turn"))
+            reasons.append(Reason("bad_decision", f"no call {call_id!a} in the open turn"))
         elif decision.choice not in CHOICES:
-            reasons.append(Reason("bad_decision", f"{ascii(call_id)}: choose one of {', '.join(CHOICES)}"))
+            reasons.append(Reason("bad_decision", f"{call_id!a}: choose one of {', '.join(CHOICES)}"))
         elif decision.choice == "done" and not decision.text:
-            reasons.append(Reason("bad_decision", f"{ascii(call_id)}: done needs the result as text"))
+            reasons.append(Reason("bad_decision", f"{call_id!a}: done needs the result as text"))
     return reasons
 
 
