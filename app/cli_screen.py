@@ -30,15 +30,17 @@ def can_show(settings: Settings) -> bool:
 
 def show(settings: Settings, path: Path | None = None, place: str = "") -> int:
     """Show the full screen, on all runs or on one of them, until it is left; give the exit code."""
-    from refold.app.screens.runs import RunsScreen
     from textual.screen import Screen
 
     from refold.app.main import RefoldApp
-    from refold.app.screens.run import RunScreen
 
     def first() -> Screen[None]:
         if path is None:
+            from refold.app.screens.runs import RunsScreen
+
             return RunsScreen(settings)
+        from refold.app.screens.run import RunScreen
+
         number = int(place.removeprefix("#")) if place else None
         at, line = (None, number) if place.startswith("#") else (number, None)
         return RunScreen(path, at, line=line, settings=settings, hint=hint_of(path, settings))
