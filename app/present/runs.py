@@ -49,7 +49,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("created", Safe("Created"), (10, 10, 16), "left", meaning="as the run records it"),
     Field("updated", Safe("Updated"), (10, 10, 10), "right", 2, meaning="when its file changed"),
     Field("directory", Safe("Directory"), (16, 24, 40), meaning="where its file lies"),
-    Field("prompt", Safe("Prompt"), (15, 18, 18), meaning="what it was asked to do"),
+    Field("prompt", Safe("Prompt"), (14, 18, 18), meaning="what it was asked to do"),
 )
 KEYS: Final = tuple(field.key for field in FIELDS)
 USUAL: Final = ("status", "id", "agent", "model", "turns", "calls", "errors", "tokens", "updated", "prompt")
