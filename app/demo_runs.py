@@ -280,7 +280,7 @@ def unreadable(store: Path, now: datetime) -> Path:
 
 def foreign_completed(store: Path, now: datetime) -> Path:
     """A run of fisk-ai, in its newest version."""
-    story = Story(store, None, now - timedelta(hours=7), foreign=True)
+    story = Story(store, "3MqGT45w9QhVAxv4SGKRdE66WHD", now - timedelta(hours=7), foreign=True)
     story.begin("summarise the PAYMENTS stream", tools=("stream_info", "consumer_list"))
     story.turn(
         "Checking the stream.",

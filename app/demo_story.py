@@ -40,12 +40,12 @@ class Call(NamedTuple):
 class Story:
     """One run being written. Its clock goes on with each record, so that recorded times look like work."""
 
-    def __init__(self, store: Path, run_id: str | None, began: datetime, *, foreign: bool = False) -> None:
+    def __init__(self, store: Path, run_id: str, began: datetime, *, foreign: bool = False) -> None:
         """Prepare a run.
 
         Args:
             store: the directory of the run.
-            run_id: its id; a new one where None.
+            run_id: its id.
             began: the time of its first record.
             foreign: write it in the format of fisk-ai, as its version 3 does.
         """
@@ -101,7 +101,6 @@ class Story:
             forked_from=forked_from,
         )
         self._journal = self._store.create(self._run_id, meta)
-        self._run_id = self._journal.run_id
         return self
 
     def turn(self, text: str, *calls: Call, seconds: float = 3.2, thinking: str = "") -> Self:

@@ -1,0 +1,151 @@
+"""Makes what the README shows from the program itself: the pictures, and the table of keys.
+
+Run it from the root of the tree after a visible change: `.venv/bin/python screenshots/make.py`.
+The clock stands still, times are in UTC, and the runs are those of the demo, so that the same
+program makes the same pictures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = Path("/tmp/refold-pictures")
+NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+SIZE = (120, 34)
+
+
+def key_tables() -> str:
+    """The keys of each place as Markdown, from the one table that the program itself uses."""
+    from refold.app import keys
+
+    places: dict[keys.Place, str] = {
+        "runs": "In the list of runs",
+        "run": "In a run",
+        "list": "In every list",
+        "pager": "In every text",
+        "app": "Everywhere",
+    }
+    parts: list[str] = []
+    for place, title in places.items():
+        parts += [f"**{title}**", "", "| keys | what | id |", "| --- | --- | --- |"]
+        for key in keys.rows(place):
+            shown = " ".join(f"`{keys.shown(name)}`" for name in keys.keys_of(key, {}))
+            parts.append(f"| {shown} | {key.label} | `{key.id}` |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def with_keys(readme: str) -> str:
+    """The README with its table of keys as it is now."""
+    begin, end = "<!-- keys -->", "<!-- /keys -->"
+    head, _, rest = readme.partition(begin)
+    _, _, tail = rest.partition(end)
+    return f"{head}{begin}\n\n{key_tables()}\n{end}{tail}"
+
+
+@contextmanager
+def runs() -> Iterator[None]:
+    """Make the runs of the demo at a fixed place and time; one of them is held as if it grew."""
+    from refold.app import demo
+    from refold.app.demo_story import age
+    from refold.app.demo_writer import begin_live
+
+    shutil.rmtree(RUNS, ignore_errors=True)
+    demo.make(RUNS, NOW)
+    story, records = begin_live(demo.roots(RUNS)[0].path, NOW)
+    for _ in islice(records, 17):
+        pass
+    age(story.journal.path, NOW)
+    try:
+        yield
+    finally:
+        story.journal.close()
+        shutil.rmtree(RUNS)
+
+
+async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> str:
+    """Show a screen, press keys, and give the SVG."""
+    from textual.screen import Screen
+
+    from refold.app import demo
+    from refold.app.main import RefoldApp
+    from refold.app.screens.run import RunScreen
+    from refold.app.screens.runs import RunsScreen
+    from refold.app.settings import Settings
+
+    roots = demo.roots(RUNS)
+    settings = Settings(
+        roots=roots, state_dir=RUNS, cache_dir=None, config_file=RUNS / "config.toml", theme=theme, utc=True
+    )
+
+    def screen() -> Screen[None]:
+        if first:
+            return RunScreen(roots[0].path / f"{first}.json", settings=settings)
+        return RunsScreen(settings, now=NOW.timestamp)
+
+    app = RefoldApp(settings, screen)
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot.pause)
+        for key in keys:
+            await pilot.press(key)
+            await settled(pilot.pause)
+        svg = app.export_screenshot(title=name)
+    return without_network(svg)
+
+
+async def settled(pause: Callable[[float], Awaitable[None]]) -> None:
+    """Give the screen time to read what it shows: it polls its files, so it never comes to rest by itself."""
+    for _ in range(8):
+        await pause(0.1)
+
+
+def without_network(svg: str) -> str:
+    """The picture without its links to fonts: a picture fetches nothing."""
+    svg = re.sub(r',?\s*url\("https?:[^)]*\) format\("[^"]*"\)', "", svg)
+    return "\n".join(line.rstrip() for line in svg.split("\n")) + "\n"
+
+
+PICTURES = {
+    "runs": ("", "refold-dark", ("down", "down", "down")),
+    "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket")),
+    "state": ("fix-date-parser", "refold-light", ("end", "2")),
+}
+"""By name: the run that is shown, the theme, and the keys that are pressed."""
+
+
+def make() -> dict[str, str]:
+    """Every picture, by its name."""
+    os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", TEXTUAL_ANIMATIONS="none", COLORTERM="truecolor")
+    os.environ.pop("NO_COLOR", None)
+    with runs():
+        return {
+            name: asyncio.run(picture(first, theme, keys, "Refold"))
+            for name, (first, theme, keys) in PICTURES.items()
+        }
+
+
+def main() -> int:
+    """Write the pictures and the README; with `--check` only say what is stale, and fail if anything is."""
+    readme = ROOT / "README.md"
+    made = {ROOT / "screenshots" / f"{name}.svg": svg for name, svg in make().items()}
+    made[readme] = with_keys(readme.read_text())
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)} {'is stale' if '--check' in sys.argv else 'written'}")
+        if "--check" not in sys.argv:
+            path.write_text(made[path])
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
