@@ -111,7 +111,7 @@ def test_every_line_of_the_preview_takes_exactly_its_width(run: RunSummary, widt
 @pytest.mark.parametrize(
     ("width", "keys"),
     [
-        (58, ["status", "id", "turns", "updated", "prompt"]),
+        (58, ["status", "id", "updated", "prompt"]),
         (78, ["status", "id", "turns", "errors", "updated", "prompt"]),
         (118, list(USUAL)),
         (198, list(USUAL)),

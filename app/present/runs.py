@@ -194,6 +194,8 @@ def _status(run: RunSummary, width: int) -> Line:
         return (Cell(safe.fit(shown.text, width), shown.role),)
     badge = Safe(f" ⚠ {short(run.damaged)}")
     room = width - safe.width(badge)
+    if room < 1:
+        return (Cell(safe.fit(Safe(badge[1:]), width), "problem"),)
     word = safe.fit(shown.text, min(room, safe.width(shown.text)))
     return (
         Cell(word, shown.role),

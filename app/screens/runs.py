@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Container
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -98,8 +99,10 @@ class RunsScreen(Screen[None]):
         yield TopBar(id="top")
         yield ColumnHeader(id="header")
         yield LineList(id="runs")
-        yield LinePager(id="nothing")
-        yield LinePager(id="preview")
+        with Container(id="empty"):
+            yield LinePager(id="nothing")
+        with Container(id="panel"):
+            yield LinePager(id="preview")
         yield PromptBar(id="prompt")
         yield KeyBar(id="keys")
 

@@ -15,8 +15,8 @@ _PIECE = 1 << 18
 """Bytes of one step: a millisecond or two."""
 _DECODED = 1 << 19
 """Records above this many bytes are not decoded to see whether a hit is in text that a reader would see."""
-_VERIFIED = 16
-"""Records that are decoded in one step."""
+_VERIFIED = 1 << 17
+"""Bytes that are decoded in one step."""
 
 
 class Looked(NamedTuple):
@@ -121,6 +121,7 @@ class _Looking:
                     self.hits.add(number)
                     break
                 start = first + len(line)
-                verified += 1
-                if verified % _VERIFIED == 0:
+                verified += len(line)
+                if verified >= _VERIFIED:
+                    verified = 0
                     yield
