@@ -17,7 +17,7 @@ from textual.strip import Strip
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
-from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
+from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
 
 GUTTER: Final = 1
 """Cells left of every row, where the cursor is marked also for those who see no colour."""
@@ -232,11 +232,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.follow = False
 
     def on_resize(self) -> None:
-        """Draw for the new width and keep the cursor in sight."""
-        width = self.scrollable_content_region.width
-        if width != self._width:
-            self._width = width
-            self._forget_rows()
+        """Keep the cursor in sight."""
         self._reveal()
 
     def notify_style_update(self) -> None:
@@ -247,7 +243,10 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows in sight, as they were drawn before where nothing changed."""
-        top, width, count = self.scroll_offset.y, self._width, len(self._rows)
+        top, width, count = self.scroll_offset.y, self.size.width, len(self._rows)
+        if width != self._width:
+            self._width = width
+            self._forget_rows()
         cursor, here = self.cursor, "here" if self.has_focus else "here-blurred"
         drawn: list[Strip] = []
         for index in range(top + crop.y, top + crop.bottom):
@@ -255,7 +254,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
                 drawn.append(self._painter.blank(width))
                 continue
             state = here if index == cursor else ""
-            drawn.append(self._strips.get((index, state)) or self._strip(index, state, width))
+            drawn.append(self._strips.get((index, state)) or self._strip(index, state))
         return cropped(drawn, crop, width)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
@@ -266,10 +265,12 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         if round(old) != round(new):
             self.refresh(self.size.region)
 
-    def _strip(self, index: int, state: str, width: int) -> Strip:
+    def _strip(self, index: int, state: str) -> Strip:
         """One row, drawn."""
+        margin = scroll_margin(self)
+        width = self._width - margin
         mark = Cell(Safe("▌" if state else " "), "cursor")
-        strip = self._painter.strip((mark, *self._line(index, width - GUTTER)), width, state)
+        strip = self._painter.strip((mark, *self._line(index, width - GUTTER)), width, state, margin)
         self._strips[index, state] = strip
         return strip
 

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
-from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
+from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
@@ -138,24 +138,28 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines in sight, as they were drawn before where nothing changed."""
-        (left, top), width = self.scroll_offset, self._width
-        return cropped([self._strip(top + y, left, width) for y in crop.line_range], crop, width)
+        (left, top), margin = self.scroll_offset, scroll_margin(self)
+        width = self.size.width - margin
+        if width != self._width:
+            self._strips.clear()
+        drawn = [self._strip(top + y, left, width, margin) for y in crop.line_range]
+        return cropped(drawn, crop, width + margin)
 
-    def _strip(self, index: int, left: int, width: int) -> Strip:
+    def _strip(self, index: int, left: int, width: int, margin: int) -> Strip:
         """One row of the screen."""
         if index >= len(self._rows):
-            return self._painter.blank(width)
+            return self._painter.blank(width + margin)
         strip = self._strips.get(index)
         if strip is None:
             line = self._rows.line(index, width)
             taken = cells(line)
-            strip = self._strips[index] = self._painter.strip(line, max(taken, width))
+            strip = self._strips[index] = self._painter.strip(line, max(taken, width), margin=margin)
             if taken > max(self._widest, width):
                 self._widest = taken
                 self.call_next(self._widen)
-        return (
-            strip if strip.cell_length == width else strip.crop_extend(left, left + width, self._painter.base)
-        )
+        if strip.cell_length == width + margin:
+            return strip
+        return strip.crop(left, left + width).extend_cell_length(width + margin, self._painter.base)
 
     def _widen(self) -> None:
         """Let the widest line seen so far be scrolled to."""

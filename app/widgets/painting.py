@@ -59,8 +59,8 @@ class Painter:
         """A row without anything."""
         return Strip.blank(max(0, cells), self.base)
 
-    def strip(self, line: Line, cells: int, state: str = "") -> Strip:
-        """The line in exactly so many cells: cut or padded, over it the style of a state."""
+    def strip(self, line: Line, cells: int, state: str = "", margin: int = 0) -> Strip:
+        """The line, cut or padded to so many cells, in the style of a state, and a blank margin."""
         over = self.style(state) if state else Style.null()
         segments: list[Segment] = []
         left = cells
@@ -76,9 +76,16 @@ class Painter:
             left -= taken
         if left > 0:
             segments.append(Segment(" " * left, self.base + over))
+        if margin > 0:
+            segments.append(Segment(" " * margin, self.base))
         for gate in self._widget.app.get_line_filters():
             segments = gate.apply(segments, self._widget.styles.background)
-        return Strip(segments, max(0, cells))
+        return Strip(segments, max(0, cells) + max(0, margin))
+
+
+def scroll_margin(widget: Widget) -> int:
+    """The column that is kept for the scroll bar, whether it is shown or not."""
+    return max(0, widget.size.width - widget.scrollable_content_region.width)
 
 
 def cropped(strips: list[Strip], crop: Region, width: int) -> list[Strip]:
