@@ -1,0 +1,1 @@
+"""The terminal program: joins `refold.core` to Textual and to the command line."""

@@ -93,3 +93,14 @@ def test_version_needs_neither_parser_nor_core(tmp_path: Path) -> None:
 def test_core_is_never_imported_twice(tmp_path: Path) -> None:
     loaded = loaded_by([], CORE, tmp_path)
     assert not {name for name in loaded if name.split(".")[0] in ("core", "app")}
+
+
+@pytest.mark.parametrize("text", ["os.environ", "os.getenv", "environb", "import environ", "import getenv"])
+def test_only_the_settings_read_the_environment(text: str, project: Path) -> None:
+    readers = {
+        str(path.relative_to(project))
+        for top in ("app", "core")
+        for path in (project / top).rglob("*.py")
+        if text in path.read_text()
+    }
+    assert readers <= {"app/settings.py"}

@@ -1,0 +1,1 @@
+"""What is shown: from records to cells with roles, without Textual."""
