@@ -123,8 +123,11 @@ def test_a_row_that_changes_while_a_filter_passes_over_the_rows_is_not_lost() ->
 
 def test_text_terms_show_only_what_was_searched_and_found() -> None:
     runs = listed(run("a"), run("b"), run("c", prompt="x"))
-    hits = {"/a": True}
+    hits: dict[str, bool] = {}
     drive(runs.narrow(parse_filter("text:needle", 0.0), hits))
+    assert ids(runs) == []
+    hits["/a"] = True
+    runs.found("/a")
     assert ids(runs) == ["a"]
     assert [each.id for each in runs.candidates()] == ["a", "b", "c"]
     hits["/c"] = True

@@ -174,6 +174,7 @@ class RunList:
             hits: By path, whether the bytes of a run pass the text terms; a run that is not in it is not
                 searched yet and not shown. The mapping is looked at again for each row that comes later.
         """
+        answers = {} if hits is None else hits
         self._touched = set()
         shown: list[_Entry] = []
         entries = list(self._all.entries)
@@ -181,9 +182,9 @@ class RunList:
             if start:
                 yield
             part = entries[start : start + _STEP]
-            shown += [entry for entry in part if _passes(entry, wanted, hits or {})]
+            shown += [entry for entry in part if _passes(entry, wanted, answers)]
         touched, self._touched = self._touched, None
-        self.filter, self._hits = wanted, hits or {}
+        self.filter, self._hits = wanted, answers
         if not wanted:
             self._shown = self._all
             return

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.layout import cell, fit
-from refold.app.present.runs import created, moment, updated
+from refold.app.present.runs import created, damaged_places, moment, updated
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
@@ -116,8 +116,8 @@ def _role(text: str, role: str) -> Cell:
 
 def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
     said: list[Cell] = []
-    if run.damaged:
-        count = plural(run.damaged, "damaged place")
+    if damaged := damaged_places(run):
+        count = plural(damaged, "damaged place")
         meanings = [
             f"{CODES[code].meaning} ({code})" if code in CODES else code
             for code in run.problems

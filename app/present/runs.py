@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +20,10 @@ from refold.core.summary import RunSummary
 _DAY: Final = 86_400
 _READ: Final = 400
 """Characters of a prompt that a row can show."""
+_WHOLE_ID: Final = 30
+"""Cells in which the ids that agents make can be read whole, with the mark of a fork."""
+_SAID_BY_STATUS: Final[Mapping[str, str]] = {"empty": "E_EMPTY", "newer": "E_NEWER_VERSION"}
+"""Codes that say no more than the status does: they are not counted beside it."""
 _BLIND: Final = frozenset({"unreadable", "empty", "newer"})
 """Statuses of runs that have no counters."""
 
@@ -37,8 +41,8 @@ class Field(NamedTuple):
 
 
 FIELDS: Final[tuple[Field, ...]] = (
-    Field("status", Safe("Status"), (15, 16, 16), meaning="how it stands; the rule is below the list"),
-    Field("id", Safe("Run"), (15, 20, 30), meaning="its id, ψ marks a fork"),
+    Field("status", Safe("Status"), (16, 16, 16), meaning="how it stands; the rule is below the list"),
+    Field("id", Safe("Run"), (14, 20, 30), meaning="its id, ψ marks a fork"),
     Field("agent", Safe("Agent"), (7, 8, 8), meaning="the program whose format it is in"),
     Field("model", Safe("Model"), (12, 15, 22), meaning="the model it was started with"),
     Field("turns", Safe("Turns"), (5, 5, 6), "right", meaning="replies of the model"),
@@ -75,7 +79,7 @@ def chosen(keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def columns(keys: Sequence[str], width: int) -> tuple[Column, ...]:
-    """Lay out columns for a width: those that do not fit are left out, the last one takes what is left."""
+    """Lay out columns for a width: those that do not fit are left out, id and prompt take what is left."""
     step = 0 if width < 90 else 1 if width < 150 else 2
     fields = {field.key: field for field in FIELDS if field.key in keys}
     order = [fields[key] for key in keys if key in fields]
@@ -85,11 +89,16 @@ def columns(keys: Sequence[str], width: int) -> tuple[Column, ...]:
         if dropped in fields and len(order) > 1:
             order.remove(fields[dropped])
     left = width - _span(order, step)
-    laid = [Column(f.key, f.label, f.widths[step], f.align, f.gap) for f in order]
-    wide = next((place for place, column in enumerate(laid) if column.key == "prompt"), len(laid) - 1)
-    laid[wide] = laid[wide]._replace(width=max(1, laid[wide].width + left))
-    laid[-1] = laid[-1]._replace(gap=0)
-    return tuple(laid)
+    laid = {f.key: Column(f.key, f.label, f.widths[step], f.align, f.gap) for f in order}
+    if "id" in laid and len(laid) > 1:
+        more = max(0, min(left // 2, _WHOLE_ID - laid["id"].width))
+        laid["id"] = laid["id"]._replace(width=laid["id"].width + more)
+        left -= more
+    last = order[-1].key
+    widest = "prompt" if "prompt" in laid else last
+    laid[widest] = laid[widest]._replace(width=max(1, laid[widest].width + left))
+    laid[last] = laid[last]._replace(gap=0)
+    return tuple(laid.values())
 
 
 def _span(fields: Sequence[Field], step: int) -> int:
@@ -190,9 +199,10 @@ class RunRows:
 
 def _status(run: RunSummary, width: int) -> Line:
     shown = status_cell(run.status)
-    if not run.damaged:
+    damaged = damaged_places(run)
+    if not damaged:
         return (Cell(safe.fit(shown.text, width), shown.role),)
-    badge = Safe(f" ⚠ {short(run.damaged)}")
+    badge = Safe(f" ⚠ {short(damaged)}")
     room = width - safe.width(badge)
     if room < 1:
         return (Cell(safe.fit(Safe(badge[1:]), width), "problem"),)
@@ -202,6 +212,11 @@ def _status(run: RunSummary, width: int) -> Line:
         Cell(badge, "problem"),
         Cell(Safe(" " * (room - safe.width(word)))),
     )
+
+
+def damaged_places(run: RunSummary) -> int:
+    """Count what is damaged, without what the status says already."""
+    return run.damaged - (_SAID_BY_STATUS.get(run.status) in run.problems and run.damaged > 0)
 
 
 def _id(run: RunSummary, width: int) -> Line:
@@ -340,10 +355,14 @@ def counted(runs: RunList) -> str:
     return f"{len(runs):,} of {runs.total:,} · {runs.hidden:,} hidden"
 
 
-def nothing_matches(runs: RunList) -> list[Line]:
+def nothing_matches(runs: RunList, searched: str = "") -> list[Line]:
     """Say that the filter hides every run, and how they come back."""
+    said = f"No run matches so far: {searched}." if searched else "No run matches."
     return [
-        (Cell(Safe(f"No run matches: {plural(runs.hidden, 'run')} hidden by the filter."), "strong"),),
+        (
+            Cell(Safe(said), "strong"),
+            Cell(Safe(f" {plural(runs.hidden, 'run')} hidden by the filter"), "dim"),
+        ),
         (),
         (
             Cell(Safe("esc"), "key"),

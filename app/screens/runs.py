@@ -219,7 +219,10 @@ class RunsScreen(Screen[None]):
             self._put_rows()
         self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
         if self.has_class("-nothing"):
-            said = nothing_matches(self._runs) if self._runs.total else nothing_there(self._feed.reports)
+            if self._runs.total:
+                said = nothing_matches(self._runs, self._narrowing.searched)
+            else:
+                said = nothing_there(self._feed.reports)
             self.query_one("#nothing", LinePager).show(FixedRows(said))
 
     def _put_rows(self) -> None:
@@ -378,7 +381,7 @@ class RunsScreen(Screen[None]):
                     f"{fault}. {fault.remedy}", title="The filter stays as it was", severity="warning"
                 )
             else:
-                self._remark(f"{fault}: {fault.remedy}", wrong=True)
+                self._remark(f"{fault}; {fault.remedy}", wrong=True)
             return
         if wanted.source.strip() != self._runs.filter.source.strip():
             self._narrow(wanted)
