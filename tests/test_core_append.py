@@ -229,9 +229,15 @@ class TestAppend:
         self, store: JournalStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with store.create("a", META) as journal:
-            monkeypatch.setattr(NATIVE, "encode", lambda record, version=None: b"{}\n{}\n")
-            with pytest.raises(BadRecord, match="one line"):
+            before = store.path_of("a").read_bytes()
+            for line in (b"{}\n{}\n", b"{}", b""):
+                monkeypatch.setattr(NATIVE, "encode", lambda record, version=None, line=line: line)
+                with pytest.raises(BadRecord, match="one line"):
+                    journal.append(user("x"))
+            monkeypatch.setattr(NATIVE, "encode", lambda record, version=None: b"[1]\n")
+            with pytest.raises(BadRecord):
                 journal.append(user("x"))
+            assert store.path_of("a").read_bytes() == before
 
     def test_threads_take_turns(self, store: JournalStore) -> None:
         with store.create("a", META) as journal:

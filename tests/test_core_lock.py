@@ -75,7 +75,7 @@ if child == 0:
     os.write(1, b"held" if lock.held else b"dropped")
     os.read(read, 1)
     os._exit(0)
-other = subprocess.Popen(["sleep", "60"])
+other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 lock._file.close()  # as when the process dies: nothing unlocks on the way
 again = RunLock.take(path)
 print(" taken again")
@@ -171,6 +171,14 @@ def test_exactly_one_of_four_wins_and_never_two_when_the_file_is_removed(tmp_pat
 
 def test_neither_a_forked_child_nor_a_started_program_keeps_the_lock(tmp_path: Path) -> None:
     assert run(INHERIT, str(tmp_path / "a.lock")) == "dropped taken again"
+
+
+def test_a_release_frees_the_lock_although_a_program_has_its_descriptor(tmp_path: Path) -> None:
+    lock = RunLock.take(tmp_path / "a.lock")
+    other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
+    lock.release()
+    RunLock.take(tmp_path / "a.lock").release()
+    other.communicate()
 
 
 def test_a_lock_file_that_was_replaced_is_not_ours(tmp_path: Path) -> None:
@@ -314,7 +322,12 @@ def test_a_walk_over_processes_survives_what_comes_and_goes(
     processes = tmp_path / "proc"
     monkeypatch.setattr(lock_module, "_PROC", processes)
     assert holder_of(lock) is None
-    for pid, information in ((7, "lock:\t1: FLOCK  ADVISORY  WRITE 7 08:01:1 0 EOF\n"), (9, "pos:\t0\n")):
+    for pid, information in (
+        (7, "pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 7 08:01:1 0 EOF\n"),
+        (9, "pos:\t0\nflags:\t02\n"),
+        (10, "lock:\t1: POSIX  ADVISORY  WRITE 10 08:01:1 0 EOF\n"),
+        (11, "lock:\t1: FLOCK  ADVISORY  READ 11 08:01:1 0 EOF\n"),
+    ):
         (processes / str(pid) / "fd").mkdir(parents=True)
         (processes / str(pid) / "fdinfo").mkdir()
         (processes / str(pid) / "fd" / "0").symlink_to("socket:[1]")

@@ -184,7 +184,7 @@ class Journal:
         if isinstance(record, MetaRecord):
             decoder = self._format.decoder(self._format.encode(record))
         line = self._format.encode(record, decoder.version)
-        if line.find(b"\n") != len(line) - 1:
+        if not line or line.find(b"\n") != len(line) - 1:
             raise BadRecord("the record does not make one line")
         if not decoder.readable:
             raise UnsupportedVersion(decoder.version, decoder.supported)
