@@ -15,6 +15,7 @@ from refold.core.errors import BadRecord
 from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Allowed, Finding
 from refold.core.formats import Columns, Decoder
+from refold.core.journal_text import is_blank
 from refold.core.line_check import remarks
 from refold.core.records import (
     AssistantRecord,
@@ -27,7 +28,6 @@ from refold.core.records import (
     UnknownRecord,
 )
 from refold.core.recover import LONGEST, recover
-from refold.core.repair import is_blank
 from refold.core.store.reader import RunReader
 
 _SHOWN = 80
