@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 
 from refold.core.errors import BadRecord
 from refold.core.formats import HEAD_BYTES, CallColumns, Columns
-from refold.core.formats.decoders import LineDecoder, NeutralDecoder, WireDecoder
 from refold.core.formats.exact import read
 from refold.core.formats.fields import is_time
 from refold.core.formats.gojson import SpelledObject, compact, encode
 from refold.core.formats.journal import FISK_AI, NATIVE
+from refold.core.formats.line_decoder import LineDecoder
+from refold.core.formats.neutral_decoder import NeutralDecoder
 from refold.core.formats.registry import FORMATS, by_name, format_of
 from refold.core.formats.tolerant import parse, plain, too_deep
+from refold.core.formats.wire_decoder import WireDecoder
 from refold.core.records import (
     AssistantRecord,
     Decision,

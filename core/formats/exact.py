@@ -1,6 +1,6 @@
 """A whole line read exactly as the original reads it: slower, and right for every line.
 
-The quick reading in `refold.core.formats.quick` refuses whatever is unusual; then this one decides.
+The quick reading in `neutral_quick` and `wire_quick` refuses whatever is unusual; then this one decides.
 """
 
 from __future__ import annotations

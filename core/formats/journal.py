@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 
 from refold.core.errors import BadRecord
-from refold.core.formats.decoders import NeutralDecoder, WireDecoder
 from refold.core.formats.exact import Dialect, read
+from refold.core.formats.neutral_decoder import NeutralDecoder
+from refold.core.formats.wire_decoder import WireDecoder
 from refold.core.formats.writing import write
 from refold.core.records import VERSION, MetaRecord, Record
 

@@ -19,6 +19,9 @@ from refold.core.records import Json
 MAX_DEPTH = 200
 """Nesting that we still read; deeper lines are kept as bytes only."""
 
+FLAT = 2 * (MAX_DEPTH - 10)
+"""A value of fewer bytes than this cannot nest too deep, wherever in a record it stands."""
+
 _MAX_DIGITS = 4300
 _FIRST_LOOK = 8192
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
