@@ -1,7 +1,7 @@
-"""The list cache: summaries of runs that have not changed, in one file that may vanish at any moment.
+"""The list cache: the rows of runs that have not changed, in one file that may vanish at any moment.
 
-An entry counts only while device, inode, size and both change times of its file are the same. What cannot
-be read, is of another build or fails its check sum is a miss, never an error.
+A row counts only while device, inode, size, mode and both change times of its file are the same. What
+cannot be read, is of another build or fails its check sum is a miss, never an error.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from refold.core.errors import RefoldError
 from refold.core.store.files import private_directory, replace_atomically
+from refold.core.store.packed_rows import PackedRows, pack, unpack
 from refold.core.store.roots import Candidate
-from refold.core.summary import RunSummary
+from refold.core.store.shelf import Page, Shelf, Slot
 from refold.core.version import __version__
 
 _NAME = "list.cache"
@@ -27,85 +28,70 @@ _FORMAT = 1
 """Raised whenever a summary would be derived in another way from the same bytes."""
 _MAGIC = f"refold list {_FORMAT} {__version__}\n".encode()
 _FRAME = struct.Struct("<II")
-_BLOCK_BYTES = 1 << 16
-"""A block is closed at about this size: decoding it takes well under a millisecond."""
-_LONGEST_START = 8192
 _KEEP_SECONDS = 90 * 86_400
-SETTLED_NS = 2_000_000_000
-"""A file changed within this time may change again without a new time stamp: its summary is not kept."""
-
-
-class CachedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A summary, and what the file was like when it was made."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    mode: int
-    opened: bool
-    """The file could be read; only then does it say anything tomorrow."""
-    summary: RunSummary
-
-    def fits(self, found: Candidate) -> bool:
-        """Say whether the file is still what the summary was made from."""
-        return (
-            self.mtime_ns == found.mtime_ns
-            and self.size == found.size
-            and self.inode == found.inode
-            and self.ctime_ns == found.ctime_ns
-            and self.device == found.device
-            and self.mode == found.mode
-        )
+_SETTLED_NS = 2_000_000_000
+"""A file changed within this time may change again without a new time stamp."""
 
 
 class _Block(msgspec.Struct, array_like=True):
     directory: str
+    device: int
     used: int
     """When a list last showed this directory, in seconds since 1970."""
-    rows: list[CachedRow]
-
-
-class _SealedBlock(msgspec.Struct, array_like=True):
-    directory: str
-    used: int
+    names: str
+    stamps: bytes
     rows: msgspec.Raw
+    """PackedRows; decoded only where the directory is looked at."""
 
 
 _decode = msgspec.msgpack.Decoder(_Block).decode
-_decode_sealed = msgspec.msgpack.Decoder(_SealedBlock).decode
+_decode_rows = msgspec.msgpack.Decoder(PackedRows).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def is_settled(found: Candidate, now_ns: int) -> bool:
-    """Say whether the times of a file are old enough to tell its next change."""
-    return abs(now_ns - found.mtime_ns) >= SETTLED_NS and abs(now_ns - found.ctime_ns) >= SETTLED_NS
+def is_settled(found: Candidate, looked_ns: int) -> bool:
+    """Say whether the times of a file, looked at then, were old enough to tell its next change."""
+    return looked_ns - found.ctime_ns >= _SETTLED_NS and abs(looked_ns - found.mtime_ns) >= _SETTLED_NS
 
 
-def load(cache: Path, directories: Collection[str]) -> Iterator[dict[str, CachedRow]]:
-    """Give the cached rows of these directories by path, one small batch at a time."""
-    starts = tuple(_start(directory) for directory in directories)
-    for payload in _frames(_read(cache / _NAME)):
-        rows = _rows(payload) if bytes(payload[:_LONGEST_START]).startswith(starts) else []
-        yield {row.summary.path: row for row in rows}
+def load(cache: Path, devices: Mapping[str, int]) -> Iterator[tuple[str, Page] | None]:
+    """Give the cached pages of these directories in order, None for each that is not of them.
+
+    Args:
+        cache: The directory of the cache.
+        devices: The directories and the devices on which they lie now.
+    """
+    for payload in _frames(cache / _NAME):
+        block = _block(payload)
+        wanted = block is not None and devices.get(block.directory) == block.device
+        page = _page(block) if wanted and block is not None else None
+        yield None if block is None or page is None else (block.directory, page)
 
 
-def save(cache: Path, shelves: Mapping[str, Shelf]) -> Iterator[bool]:
+def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool]:
     """Write the rows of these directories, joined with what another process wrote since.
 
     Yields after each slice of work: False, at last True where the file was written. A cache that cannot be
     written is left as it is.
+
+    Args:
+        cache: The directory of the cache.
+        shelves: Device and shelf of each directory that was read to its end.
     """
     now = int(time.time())
+    unread = {directory: _unread(shelf) for directory, (_, shelf) in shelves.items()}
     parts = [_MAGIC]
-    for directory, shelf in shelves.items():
-        for batch in _batches(shelf.rows.values()):
-            parts.extend(_sealed(directory, now, batch))
-            yield False
-    for payload in _frames(_read(cache / _NAME)):
-        parts.extend(_theirs(payload, shelves, now))
+    for payload in _frames(cache / _NAME):
+        block = _block(payload)
+        if block is not None and block.directory in shelves:
+            _adopt(block, *shelves[block.directory], unread[block.directory])
+        elif block is not None and now - block.used < _KEEP_SECONDS:
+            parts.append(_framed(payload))
         yield False
+    for directory, (device, shelf) in shelves.items():
+        for page in shelf.pages:
+            parts.extend(map(_framed, _sealed(page, directory, device, now, shelf.unsettled)))
+            yield False
     try:
         private_directory(cache)
         replace_atomically(cache / _NAME, b"".join(parts))
@@ -115,97 +101,97 @@ def save(cache: Path, shelves: Mapping[str, Shelf]) -> Iterator[bool]:
     yield True
 
 
-class Shelf(NamedTuple):
-    """What one directory has to be kept of."""
-
-    rows: Mapping[str, CachedRow]
-    present: Collection[str]
-    """The paths that are there: rows of other paths are dropped, whoever wrote them."""
-
-
-def _theirs(payload: memoryview, shelves: Mapping[str, Shelf], now: int) -> list[bytes]:
-    """Give what to keep of a block that is in the file already."""
+def _block(payload: bytes) -> _Block | None:
     try:
-        block = _decode_sealed(payload)
+        return _decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-    shelf = shelves.get(block.directory)
-    if shelf is None:
-        return [_frame(bytes(payload))] if now - block.used < _KEEP_SECONDS else []
-    rows = [
-        row
-        for row in _rows(payload)
-        if row.summary.path not in shelf.rows and row.summary.path in shelf.present
-    ]
-    return _sealed(block.directory, now, rows) if rows else []
+        return None
 
 
-def _start(directory: str) -> bytes:
-    """Give the first bytes of every block of a directory; nothing starts so where its name is no Unicode."""
+def _page(block: _Block) -> Page | None:
+    """Give the page of a block, None where its columns do not belong together."""
+    stamps = array("q")
+    directory = os.path.join(block.directory, "")  # noqa: PTH118 - a prefix of strings
+    names = block.names.split("/") if block.names else []
     try:
-        return b"\x93" + _encode(directory)
+        stamps.frombytes(block.stamps)
+        rows = unpack(_decode_rows(block.rows), directory, names, stamps)
+    except (ValueError, IndexError, msgspec.DecodeError):
+        return None
+    return Page(block.names, stamps, rows) if len(stamps) == 5 * len(names) else None
+
+
+def _adopt(block: _Block, device: int, shelf: Shelf, unread: Mapping[str, Slot]) -> None:
+    """Take over rows that we lack and another process has read."""
+    page = _page(block) if unread and block.device == device else None
+    for place, name in enumerate(page.names) if page is not None else ():
+        slot = unread.get(name)
+        if slot is not None and page is not None and slot.page.stamp(slot.place) == page.stamp(place):
+            slot.page.rows[slot.place] = page.rows[place]
+
+
+def _unread(shelf: Shelf) -> dict[str, Slot]:
+    return {
+        name: Slot(page, place)
+        for page in shelf.pages
+        if None in page.rows
+        for place, name in enumerate(page.names)
+        if page.rows[place] is None and name and name not in shelf.unsettled
+    }
+
+
+def _sealed(page: Page, directory: str, device: int, now: int, unsettled: Set[str]) -> list[bytes]:
+    """Encode a page as it may be kept: without rows that may not stand tomorrow."""
+    if not page.listing:
+        page = _compact(page)
+    rows = page.rows
+    if unsettled and not unsettled.isdisjoint(page.names):
+        rows = [None if name in unsettled else row for name, row in zip(page.names, rows, strict=True)]
+    try:
+        sealed = msgspec.Raw(_encode(pack(rows)))
+        return [_encode(_Block(directory, device, now, page.listing, page.stamps.tobytes(), sealed))]
     except UnicodeEncodeError:
-        return b"\0"
+        kept = _compact(page)
+        same = len(kept.rows) == len(page.rows)
+        return [] if same else _sealed(kept, directory, device, now, unsettled)
 
 
-def _rows(payload: memoryview) -> list[CachedRow]:
+def _compact(page: Page) -> Page:
+    """Give a page without the runs that are gone and without those whose text is no Unicode."""
+    kept = [place for place, name in enumerate(page.names) if name and _is_unicode((name, page.rows[place]))]
+    stamps = array("q", [page.stamp(place)[column] for column in range(5) for place in kept])
+    listing = "/".join([page.names[place] for place in kept])
+    return Page(listing, stamps, [page.rows[place] for place in kept])
+
+
+def _is_unicode(value: object) -> bool:
     try:
-        return _decode(payload).rows
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-
-
-def _batches(rows: Iterable[CachedRow]) -> Iterator[list[CachedRow]]:
-    batch: list[CachedRow] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += 256 + len(row.summary.prompt)
-        if size >= _BLOCK_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _sealed(directory: str, now: int, rows: list[CachedRow]) -> list[bytes]:
-    try:
-        return [_frame(_encode(_Block(directory, now, rows)))]
+        _encode(value)
     except UnicodeEncodeError:
-        if len(rows) == 1:
-            return []
-        middle = len(rows) // 2
-        return [*_sealed(directory, now, rows[:middle]), *_sealed(directory, now, rows[middle:])]
+        return False
+    return True
 
 
-def _frame(payload: bytes) -> bytes:
+def _framed(payload: bytes) -> bytes:
     return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
-def _frames(data: bytes) -> Iterator[memoryview]:
-    """Give the payloads that are whole, up to the first one that is not."""
-    if not data.startswith(_MAGIC):
-        return
-    view = memoryview(data)
-    at = len(_MAGIC)
-    while at + _FRAME.size <= len(view):
-        length, check = _FRAME.unpack_from(view, at)
-        at += _FRAME.size
-        payload = view[at : at + length]
-        if len(payload) != length or zlib.crc32(payload) != check:
-            return
-        yield payload
-        at += length
-
-
-def _read(path: Path) -> bytes:
-    """Give the bytes of the cache file; none where it cannot be read or is no plain file."""
+def _frames(path: Path) -> Iterator[bytes]:
+    """Give the payloads of the cache file that are whole, up to the first one that is not."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return b""
+        return
     with os.fdopen(fd, "rb") as file:
         try:
-            return file.read()
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return
+            left = os.fstat(fd).st_size
+            while len(head := file.read(_FRAME.size)) == _FRAME.size:
+                length, check = _FRAME.unpack(head)
+                payload = file.read(length) if length <= left else b""
+                if len(payload) != length or zlib.crc32(payload) != check:
+                    return
+                yield payload
         except OSError:
-            return b""
+            return

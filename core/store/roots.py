@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from array import array
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,7 +14,8 @@ import msgspec
 
 SUFFIX = ".json"
 LOCK_SUFFIX = ".lock"
-_SLICE = 256
+STRETCH = 256
+"""Entries that are looked at in one go."""
 
 RootState: TypeAlias = Literal[
     "unseen", "runs", "empty", "missing", "not-permitted", "not-a-directory", "unreadable", "same"
@@ -46,24 +49,26 @@ class Candidate(NamedTuple):
 
     path: str
     stem: str
-    device: int
-    inode: int
     size: int
     mtime_ns: int
     ctime_ns: int
+    inode: int
     mode: int
     """Type and permission bits; 0 where the entry could not be looked at."""
     note: str = ""
     """Why it could not be looked at."""
 
 
-class Listing(NamedTuple):
-    """One directory, read once."""
+class Stretch(NamedTuple):
+    """Some entries of a directory, in the order in which the system lists them."""
 
-    report: RootReport
-    candidates: list[Candidate]
+    names: str
+    """The names of the candidates, joined with slashes."""
+    stamps: array[int]
+    """Their sizes, then their mtimes and ctimes in nanoseconds, their inodes and their modes."""
     locks: dict[str, int]
-    """Inode of the lock file by the stem of its name; read from the directory, without a stat."""
+    """Inode of the lock file by the stem of its name: read from the directory, without a stat."""
+    others: int = 0
 
 
 def distinct(roots: Sequence[Root]) -> tuple[list[Root], list[RootReport]]:
@@ -89,62 +94,98 @@ def _identity(path: Path) -> object:
     return found.st_dev, found.st_ino
 
 
-def read_directory(root: Root) -> Iterator[Listing | None]:
-    """Read one directory in slices: None after each slice, at last the listing.
+def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
+    """Read one directory a stretch at a time, at last the report on it.
 
-    Nothing is opened; every candidate is looked at once, a lock file never.
+    Nothing is opened but the directory; every candidate is looked at once, a lock file never.
     """
-    directory = os.fspath(root.path)
-    candidates: list[Candidate] = []
-    locks: dict[str, int] = {}
-    others = 0
     try:
-        entries = os.scandir(directory)
+        fd = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
-        yield Listing(_failed(root, error), candidates, locks)
+        yield _failed(root, error)
         return
-    failure: OSError | None = None
-    count = 0
-    with entries:
-        while True:
-            try:
-                entry = next(entries, None)
-            except OSError as error:
-                failure = error
-                break
-            if entry is None:
-                break
-            name = entry.name
-            if name.endswith(SUFFIX):
-                candidates.append(_candidate(entry, name[: -len(SUFFIX)]))
-            elif name.endswith(LOCK_SUFFIX):
-                locks[name[: -len(LOCK_SUFFIX)]] = entry.inode()
-            else:
-                others += 1
-            count += 1
-            if count % _SLICE == 0:
-                yield None
-    yield Listing(_report(root, len(candidates), others, failure), candidates, locks)
-
-
-def _candidate(entry: os.DirEntry[str], stem: str) -> Candidate:
+    runs = others = 0
     try:
-        found = entry.stat(follow_symlinks=False)
+        # A name is found sooner from an open directory than from the root of the file system.
+        with os.scandir(fd) as entries:
+            while chunk := list(islice(entries, STRETCH)):
+                stretch = _stretch(chunk)
+                runs += len(stretch.stamps) // 5
+                others += stretch.others
+                yield stretch
     except OSError as error:
-        return Candidate(entry.path, stem, 0, 0, 0, 0, 0, 0, reason(error))
-    return _of(entry.path, stem, found)
+        yield RootReport(root, "unreadable", runs, others, f"the directory was read in part: {reason(error)}")
+        return
+    finally:
+        os.close(fd)
+    yield _report(root, runs, others)
+
+
+def _stretch(chunk: list[os.DirEntry[str]]) -> Stretch:
+    runs = [entry for entry in chunk if entry.name.endswith(SUFFIX)]
+    locks = {}
+    others = 0
+    if len(runs) < len(chunk):
+        found = [entry for entry in chunk if entry.name.endswith(LOCK_SUFFIX)]
+        locks = {entry.name[: -len(LOCK_SUFFIX)]: entry.inode() for entry in found}
+        others = len(chunk) - len(runs) - len(found)
+    try:
+        stats = [entry.stat(follow_symlinks=False) for entry in runs]
+    except OSError:
+        runs, stats = _one_by_one(runs)
+    columns = (
+        [found.st_size for found in stats]
+        + [found.st_mtime_ns for found in stats]
+        + [found.st_ctime_ns for found in stats]
+        + [found.st_ino for found in stats]
+        + [found.st_mode for found in stats]
+    )
+    return Stretch("/".join([entry.name for entry in runs]), packed(columns), locks, others)
+
+
+def packed(numbers: list[int]) -> array[int]:
+    """Pack numbers into 64 bits each; what does not fit wraps around, as times beyond the year 2262 do."""
+    try:
+        return array("q", numbers)
+    except OverflowError:
+        return array("q", [(number + 2**63) % 2**64 - 2**63 for number in numbers])
+
+
+def _one_by_one(runs: list[os.DirEntry[str]]) -> tuple[list[os.DirEntry[str]], list[os.stat_result]]:
+    """Look at entries of which one cannot be looked at; leave out those that have vanished."""
+    kept: list[os.DirEntry[str]] = []
+    stats: list[os.stat_result] = []
+    for entry in runs:
+        try:
+            stats.append(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            stats.append(os.stat_result((0, entry.inode(), 0, 0, 0, 0, 0, 0, 0, 0)))
+        kept.append(entry)
+    return kept, stats
 
 
 def look(path: str) -> Candidate | None:
-    """Look at one path as the directory listing would; None where nothing is there."""
+    """Look at one path; None where nothing is there."""
     stem = os.path.basename(path)[: -len(SUFFIX)]  # noqa: PTH119 - a str, as scandir gives it
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     except OSError as error:
-        return Candidate(path, stem, 0, 0, 0, 0, 0, 0, reason(error))
-    return _of(path, stem, found)
+        return Candidate(path, stem, 0, 0, 0, 0, 0, reason(error))
+    return Candidate(
+        path, stem, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode
+    )
+
+
+def device_of(root: Root) -> int:
+    """Give the device on which a directory lies, 0 where it is not there."""
+    try:
+        return root.path.stat().st_dev
+    except (OSError, ValueError):
+        return 0
 
 
 def lock_inode(path: str) -> int:
@@ -175,19 +216,6 @@ _KINDS = (
 )
 
 
-def _of(path: str, stem: str, found: os.stat_result) -> Candidate:
-    return Candidate(
-        path,
-        stem,
-        found.st_dev,
-        found.st_ino,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_mode,
-    )
-
-
 def reason(error: OSError | ValueError) -> str:
     """Say in the words of the system why something failed."""
     text = getattr(error, "strerror", None) or str(error)
@@ -204,11 +232,7 @@ def _failed(root: Root, error: OSError | ValueError) -> RootReport:
     return RootReport(root, "unreadable", detail=f"the directory cannot be read: {reason(error)}")
 
 
-def _report(root: Root, runs: int, others: int, failure: OSError | None) -> RootReport:
-    if failure is not None:
-        return RootReport(
-            root, "unreadable", runs, others, f"the directory was read in part: {reason(failure)}"
-        )
+def _report(root: Root, runs: int, others: int) -> RootReport:
     if runs:
         return RootReport(root, "runs", runs, others, "1 run" if runs == 1 else f"{runs} runs")
     detail = "no runs in it" if not others else f"no runs in it, but {others} other files"

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import msgspec
-from refold.core.blocks import read_blocks
 
+from refold.core.blocks import read_blocks
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES
 from refold.core.formats import HEAD_BYTES, Decoder
