@@ -213,6 +213,8 @@ _SHOWN: Final = {
 
 def shown(name: str) -> str:
     """A key as it is printed on keyboards."""
+    from textual.keys import format_key
+
     *modifiers, key = name.split("+") if len(name) > 1 else [name]
-    key = _SHOWN.get(key, key)
+    key = _SHOWN.get(key) or format_key(key)
     return "^" + key if modifiers == ["ctrl"] else "+".join([*modifiers, key])

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import events, on
+from textual import events
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
+from textual.worker import WorkerFailed
 
 from refold.app import keys, safe, themes
 from refold.app.failure import EXIT_CODE, fault, words
@@ -59,6 +59,8 @@ class RefoldApp(App[None]):
         if settings.no_color:
             self._gates.append(Colourless())
         self._deaf_until = 0.0
+        self.background_faults: list[BaseException] = []
+        """What failed in the background since the start."""
         for theme in themes.THEMES:
             self.register_theme(theme)
         known = settings.theme in self.available_themes
@@ -118,22 +120,19 @@ class RefoldApp(App[None]):
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen, self.settings.keymap))
 
-    @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
-        """Work in the background that failed is logged and told; the program goes on."""
-        error = event.worker.error
-        if event.state is not WorkerState.ERROR or error is None:
-            return
-        record_fault(self.settings.log_file, error)
-        said, remedy = words(error)
-        self.notify(f"{said}. {remedy}" if remedy else said, title="This did not work", severity="error")
-
     def _handle_exception(self, error: Exception) -> None:
-        """Leave with our own report and exit code.
+        """Tell what failed in the background; leave with our own report and exit code for all else.
 
         Textual's own way (8.2.8, no public hook) prints local variables, which hold text of runs, lets their
-        escape sequences through, and ends with success.
+        escape sequences through, and ends with success; for a failed worker too.
         """
+        if isinstance(error, WorkerFailed):
+            self.background_faults.append(error.error)
+            record_fault(self.settings.log_file, error.error)
+            said, remedy = words(error.error)
+            told = f"{said}\n{remedy}" if remedy else said
+            self.notify(told, title="This did not work", severity="error")
+            return
         report = fault(error, self.settings.log_file)
         report.__cause__ = error
         super()._handle_exception(report)

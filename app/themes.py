@@ -20,7 +20,7 @@ DARK: Final = Theme(
     panel="#1a1d26",
     dark=True,
     variables={
-        "muted": "#7a829c",
+        "muted": "#7f87a1",
         "here": "#283457",
         "kind-call": "#d9b380",
         "kind-fork": "#bb9af7",
@@ -43,7 +43,7 @@ LIGHT: Final = Theme(
     panel="#f0eee8",
     dark=False,
     variables={
-        "muted": "#696e7d",
+        "muted": "#646978",
         "here": "#d6e2fb",
         "kind-call": "#7a5a1e",
         "kind-fork": "#7740bd",

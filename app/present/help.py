@@ -15,6 +15,9 @@ _PLACES: Final[dict[keys.Place, str]] = {
     "run": "In a run",
     "list": "In every list",
     "pager": "In every text",
+    "columns": "Where columns are chosen",
+    "prompt": "Where something is asked",
+    "dialog": "In help and notices",
     "app": "Everywhere",
 }
 

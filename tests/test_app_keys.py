@@ -1,0 +1,154 @@
+"""The one table of keys: nothing twice, nothing without an action, and the same on every surface."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.screen_helpers import settings, shown, until
+from textual.screen import Screen
+
+from refold.app import keys
+from refold.app.commands import RefoldCommands
+from refold.app.keys import Place
+from refold.app.main import RefoldApp
+from refold.app.present import help as help_page
+from refold.app.screens.columns import ColumnsScreen
+from refold.app.screens.help import HelpScreen
+from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.widgets.line_list import LineList
+from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.prompt_bar import PromptBar
+
+OWNERS: dict[str, tuple[type, ...]] = {
+    "app": (RefoldApp,),
+    "runs": (RunsScreen,),
+    "run": (RunScreen,),
+    "list": (LineList,),
+    "pager": (LinePager,),
+    "prompt": (PromptBar,),
+    "columns": (ColumnsScreen,),
+    "dialog": (HelpScreen, NoticeScreen),
+}
+"""Who carries out the actions of each place."""
+
+TOGETHER: tuple[tuple[Place, ...], ...] = (
+    ("runs", "list", "app"),
+    ("run", "list", "app"),
+    ("run", "pager", "app"),
+    ("columns", "app"),
+    ("prompt", "app"),
+)
+"""Places whose keys are heard at the same time; who is named first hears first."""
+
+MEANT = {("columns", "q"), ("dialog", "q")}
+"""Keys that a dialog takes from the program while it is open."""
+
+
+def test_ids_are_unique_and_name_their_place() -> None:
+    assert len(keys.ROWS) == len(keys.TABLE)
+    assert {key.place for key in keys.TABLE} == set(OWNERS)
+
+
+@pytest.mark.parametrize("key", keys.TABLE, ids=lambda key: key.id)
+def test_every_action_is_there(key: keys.Key) -> None:
+    name = key.action.partition("(")[0]
+    for owner in OWNERS[key.place]:
+        assert callable(getattr(owner, f"action_{name}", None)), f"{owner.__name__} has no action_{name}"
+
+
+@pytest.mark.parametrize("key", keys.TABLE, ids=lambda key: key.id)
+def test_every_row_is_made_for_reading(key: keys.Key) -> None:
+    assert key.label
+    assert key.group in keys.GROUPS
+    assert "[" not in key.tooltip, "the palette reads it as markup"
+    assert len(key.hint) < 12
+    assert not set(keys.keys_of(key, {})) & {"ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+s", "ctrl+z"}
+
+
+@pytest.mark.parametrize("places", TOGETHER, ids="+".join)
+def test_no_key_is_bound_twice(places: tuple[Place, ...]) -> None:
+    bound = Counter(
+        (one if (key.place, one) not in MEANT else f"{key.place}:{one}")
+        for key in keys.rows(*places)
+        for one in keys.keys_of(key, {})
+    )
+
+    assert [key for key, count in bound.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("place", OWNERS)
+def test_bindings_are_the_table(place: str) -> None:
+    owner = OWNERS[place][0]
+    declared = {binding.id: binding for binding in owner.BINDINGS}  # type: ignore[attr-defined]
+
+    assert [*declared] == [key.id for key in keys.TABLE if key.place == place]
+    for key in keys.TABLE:
+        if key.place == place:
+            assert declared[key.id].key == key.keys
+            assert declared[key.id].show == bool(key.hint)
+
+
+def test_keys_are_shown_as_on_the_keyboard() -> None:
+    assert [*map(keys.shown, ("left", "question_mark", "ctrl+p", "shift+left", "G", "plus", "+", "f1"))] == [
+        "←",
+        "?",
+        "^p",
+        "shift+←",
+        "G",
+        "+",
+        "+",
+        "f1",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_help_page_names_every_action(width: int) -> None:
+    text = "\n".join("".join(cell.text for cell in line) for line in help_page.lines(width, "run", {}))
+
+    for key in keys.TABLE:
+        assert key.label in text, key.id
+    assert "replay" in text
+    assert "never executes" in text
+
+
+def test_the_help_page_shows_remapped_keys() -> None:
+    page = help_page.lines(80, "runs", {"runs.sort": "o,f5"})
+    rows = ["".join(cell.text for cell in line) for line in page]
+
+    assert any("o f5" in row and "Sort" in row for row in rows)
+
+
+@pytest.mark.parametrize("place", ["runs", "run"])
+async def test_the_palette_lists_every_action(place: str, tmp_path: Path) -> None:
+    journal = tmp_path / "a.json"
+    journal.write_bytes(b"")
+    given = settings(tmp_path)
+
+    def start() -> Screen[None]:
+        return RunsScreen(given) if place == "runs" else RunScreen(journal, settings=given)
+
+    app = RefoldApp(given, start)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        listed = {command.title for command in RefoldCommands(app.screen).commands()}
+        here = {
+            key.label
+            for key in keys.TABLE
+            if key.place in {place, "app"} and app.screen.check_action(key.action.partition("(")[0], ())
+        }
+        assert len(here) > 5
+        assert here <= listed
+
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: any("Search for commands" in row for row in shown(app)))
+        await pilot.press(*"theme")
+        await until(pilot, lambda: any("Theme: light" in row for row in shown(app)))
+        await pilot.press("escape")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        title = {"runs": "In the list of runs", "run": "In a run"}[place]
+        assert title in shown(app)[1]
