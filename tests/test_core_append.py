@@ -251,6 +251,33 @@ class TestAppend:
                 thread.join()
         assert [record.seq for record in records(store.path_of("a"))] == list(range(1, 82))
 
+    def test_closing_waits_for_the_append_that_is_under_way(
+        self, store: JournalStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal = store.create("a", META)
+        syncing, go_on = threading.Event(), threading.Event()
+        real = os.fsync
+
+        def slow(fd: int) -> None:
+            syncing.set()
+            assert go_on.wait(10)
+            real(fd)
+
+        monkeypatch.setattr(os, "fsync", slow)
+        appending = threading.Thread(target=journal.append, args=(user("x"),))
+        closing = threading.Thread(target=journal.close)
+        appending.start()
+        assert syncing.wait(10)
+        closing.start()
+        closing.join(0.05)
+        assert closing.is_alive()
+        assert not journal.closed
+        go_on.set()
+        appending.join()
+        closing.join()
+        assert journal.closed
+        assert len(records(store.path_of("a"))) == 2
+
     def test_a_closed_journal_takes_nothing(self, store: JournalStore) -> None:
         journal = store.create("a", META)
         assert not journal.closed

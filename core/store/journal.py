@@ -103,7 +103,7 @@ class Journal:
         self._clock = clock
         self._end = os.fstat(own.fileno()).st_size
         self._directory_done = False
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time = threading.RLock()
 
     def __enter__(self) -> Journal:
         return self
@@ -124,9 +124,12 @@ class Journal:
         return not self._own.held
 
     def close(self) -> None:
-        """Give up the file and its lock; once is enough."""
-        self._own.release()
-        self._lock.release()
+        """Give up the file and its lock, after an append that is under way; once is enough."""
+        if self._own.held or self._lock.held:
+            # Not in the middle of an append: its descriptor could be another file's by the time it writes.
+            with self._one_at_a_time:
+                self._own.release()
+                self._lock.release()
 
     def append(self, record: Record) -> int:
         """Write a record and give its sequence once it is on disk.
