@@ -42,6 +42,10 @@ from refold.core.errors import RunNotFound
 HOSTILE = "x \x1b]52;c;aGk=\x07 \x9b2J \u202e [/nope] [@click=app.quit]y[/] [type=a, v={'b[0]'}] [$z]"
 
 
+OWN = ("muted", "here", "kind-call", "kind-fork")
+"""The variables that our styles use and Textual does not have."""
+
+
 class Everything(Screen[None]):
     """All widgets of Refold at once, with a row of every role."""
 
@@ -101,7 +105,8 @@ async def test_every_theme_draws_every_role(tmp_path: Path) -> None:
             style = next(one.style for row in segments(app) for one in row if "strong ●" in one.text)
             before.add(str(style))
         for theme in app.available_themes.values():
-            assert all(Color.parse(value) for value in themes.own_variables(theme).values()), theme.name
+            own = themes.own_variables(theme)
+            assert all(Color.parse(own[name]) for name in OWN), theme.name
         assert len(before) >= 5
 
 
