@@ -206,6 +206,9 @@ _SHOWN: Final = {
     "slash": "/",
     "colon": ":",
     "escape": "esc",
+    "enter": "enter",
+    "space": "space",
+    "tab": "tab",
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }

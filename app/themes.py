@@ -107,7 +107,7 @@ def own_variables(theme: Theme) -> dict[str, str]:
     colours = theme.to_color_system().generate()
     return {
         "muted": colours["foreground-darken-3" if theme.dark else "foreground-lighten-3"],
-        "here": colours["primary-muted"],
+        "here": "ansi_default" if theme.ansi else colours["primary-muted"],
         "kind-call": colours["warning"],
         "kind-fork": colours["secondary"],
     } | theme.variables
