@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
 
 from refold.app import demo
 from refold.app.cli import main
@@ -189,6 +191,29 @@ with demo.growing(Path(sys.argv[1]), scratch=True):
         child.send_signal(signal.SIGKILL)
         child.wait(10)
         until(lambda: not directory.exists())
+
+
+def test_the_screen_opens_on_the_runs_and_leaves_nothing(tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    with Terminal(refold("demo"), env=environment(tmp_path, TMPDIR=str(scratch))) as terminal:
+        screen = terminal.wait(lambda shown: "billing-sweep" in shown and "not-a-journal" in shown)
+        assert "running" in screen
+        assert len(list(scratch.iterdir())) == 1
+        terminal.wait("billing-sweep 1 in flight")
+        terminal.send("q")
+        assert terminal.ended() == 0
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_window_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    with Terminal(refold("demo"), env=environment(tmp_path, TMPDIR=str(scratch))) as terminal:
+        terminal.wait("billing-sweep")
+        terminal.hang_up()
+        terminal.ended()
+    until(lambda: not list(scratch.iterdir()))
 
 
 def test_state_of_the_running_run_is_that_of_a_reader_who_holds_nothing(tmp_path: Path) -> None:
