@@ -6,8 +6,6 @@ import argparse
 import json
 import re
 
-import msgspec
-
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
@@ -132,10 +130,15 @@ def _record_as_json(reader: RunReader, item: int, name: str) -> str:
 def json_of(raw: bytes) -> str | None:
     """The same JSON in ASCII, or None where the bytes are no JSON: only strings can hold anything else."""
     try:
-        msgspec.json.decode(raw)
         text = raw.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # Numbers stay text: none is too large for that.
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return None
     # Outside of strings a tab or carriage return is white space; inside one it may not stand.
     text = text.strip().replace("\t", " ").replace("\r", " ")
     return re.sub("[^ -~]", lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

@@ -20,6 +20,7 @@ from refold.app import cli_main
 from refold.app.cli import main
 from refold.app.cli_parser import COMMANDS, parse
 from refold.app.cli_print import Printer
+from refold.app.cli_show import json_of
 from refold.core.findings import CODES
 from refold.core.formats.journal import NATIVE
 from refold.core.records import AssistantRecord, Json, Message, MetaRecord, TerminalRecord
@@ -406,7 +407,7 @@ def test_show_gives_one_object_a_record(run: Path, refold: Any) -> None:
 def test_a_shown_record_is_spelled_as_in_the_file(tmp_path: Path, refold: Any) -> None:
     line = (
         '{"seq":1,"protocol":"refold.v1.session.meta","meta":'
-        '{"version":2,"run_id":"x","n":1.50,"big":12345678901234567890123,'
+        '{"version":2,"run_id":"x","n":1.50,"big":12345678901234567890123,"far":1e999,'
         '"e":1E5,"p":"é\U0001f600\x7f","k":1,"k":2}}'
     )
     path = tmp_path / "x.json"
@@ -417,6 +418,24 @@ def test_a_shown_record_is_spelled_as_in_the_file(tmp_path: Path, refold: Any) -
     kept = line.replace("é\U0001f600\x7f", r"\u00e9\ud83d\ude00\u007f")
     assert f'"record":{kept},"raw":null' in out
     assert json.loads(out)["record"]["meta"]["p"] == "é\U0001f600\x7f"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"a":NaN}',
+        b'{"a":-Infinity}',
+        b'{"a":"\x01"}',
+        b"[" * 100_000,
+        b'{"a":"\xff"}',
+        b"{} {}",
+        b"",
+        b"\0",
+    ],
+    ids=range(8),
+)
+def test_what_is_no_json_is_never_passed_on_as_json(raw: bytes) -> None:
+    assert json_of(raw) is None
 
 
 def test_damage_is_shown_with_its_bytes(journals: Path, refold: Any) -> None:
