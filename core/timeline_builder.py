@@ -304,7 +304,8 @@ class Builder:
         else:
             problems += self._order(seq, recovered=recovered)
         if shape == "incomplete":
-            self._refuse_unless(recovered, f"{detail} record with no payload at seq {seq}")
+            what = "duplicate meta" if detail == "meta" else f"{detail} record with no payload"
+            self._refuse_unless(recovered, f"{what} at seq {seq}")
             return -1, [*problems, ("E_NO_PAYLOAD", f"{detail} at seq {seq}")]
         if shape == "unknown":
             self._refuse_unless(recovered, f'unknown record protocol "{detail}" at seq {seq}')

@@ -176,5 +176,6 @@ def _message(
     if len(parts) == 1:
         return parts[0]
     blocks = tuple(block for part in parts for block in part.content or ())
-    empty = all(part.content is None for part in parts)
-    return Message(parts[0].role if parts else "user", None if empty else blocks)
+    if not parts:
+        return Message("user", blocks)
+    return Message(parts[0].role, blocks or parts[0].content)
