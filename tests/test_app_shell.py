@@ -149,7 +149,18 @@ def _luminance(colour: Color) -> float:
 
 async def test_no_colour_is_no_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with running(settings(tmp_path, no_color=True)) as (_, app):
+    async with running(settings(tmp_path, no_color=True)) as (pilot, app):
+        app.screen.query_one(LineList).show(FixedRows([(Cell(Safe("strong ●"), "strong"),)]))
+        wide = FixedRows([(Cell(Safe("wide " * 40), "user"),), (Cell(Safe("short")),)])
+        app.screen.query_one(LinePager).show(wide)
+        await pilot.pause()
+        app.screen.query_one(LinePager).action_scroll_right()
+        app.screen.query_one(PromptBar).remark(Safe("3 of 5"))
+        app.screen.query_one(PromptBar).open(Safe("filter"), "x")
+        app.screen.query_one(LineList).focus()
+        app.notify("done")
+        await pilot.pause()
+        assert "de wide" in "".join(shown(app))
         drawn = [segment for row in segments(app) for segment in row]
 
         assert [one for one in drawn if one.style and (one.style.color or one.style.bgcolor)] == []

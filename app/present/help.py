@@ -65,6 +65,10 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+_WIDE: Final = 90
+"""From this width on there is room for the second sentence of a key."""
+
+
 def lines(width: int, place: str, keymap: Mapping[str, str]) -> list[Line]:
     """The whole page for this width; the keys of the place that it was opened from come first."""
     page: list[Line] = []
@@ -82,19 +86,20 @@ def _heading(text: str) -> list[Line]:
 
 def _keys(place: keys.Place, keymap: Mapping[str, str], width: int) -> Iterator[Line]:
     """One row an action, its group named once."""
-    wide = width >= 90
     group = ""
     for row in sorted(keys.rows(place), key=lambda one: keys.GROUPS.index(one.group)):
         pressed = safe.line(" ".join(map(keys.shown, keys.keys_of(row, keymap))))
-        cells = [
+        cells = (
             Cell(safe.fit(Safe(f"   {row.group if row.group != group else ''}"), 12), "dim"),
             Cell(safe.fit(pressed, 16), "key"),
             Cell(safe.fit(Safe(row.label), 32)),
-        ]
-        if wide and row.tooltip:
-            cells.append(Cell(safe.fit(Safe(row.tooltip), width - 61), "dim"))
+        )
         group = row.group
-        yield tuple(cells)
+        if width < _WIDE:
+            yield cells
+            continue
+        for number, part in enumerate(safe.wrap(Safe(row.tooltip), width - 61)):
+            yield (*(cells if number == 0 else (Cell(Safe(" " * 60)),)), Cell(part, "dim"))
 
 
 def _explained(entries: tuple[tuple[str, str], ...], column: int, width: int) -> Iterator[Line]:

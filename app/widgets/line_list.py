@@ -18,6 +18,7 @@ from refold.app import keys
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
 from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
+from refold.app.widgets.scrolling import set_virtual_size
 
 GUTTER: Final = 1
 """Cells left of every row, where the cursor is marked also for those who see no colour."""
@@ -66,7 +67,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Chosen(Message):
-        """The row was picked: clicked twice, or Enter where the screen binds no Enter."""
+        """The row was picked: by Enter or a second click."""
 
         list: LineList
         index: int
@@ -120,7 +121,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         height = self.cursor - self.scroll_offset.y
         self._rows = rows
         self._forget_rows()
-        self.virtual_size = Size(0, len(rows))
+        set_virtual_size(self, Size(0, len(rows)))
         self.set_reactive(LineList.cursor, self.validate_cursor(cursor))
         if keep and self.cursor >= 0:
             self._scroll(self.cursor - height)
@@ -133,7 +134,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         before, count = self.virtual_size.height, len(self._rows)
         if count < before:
             self._forget_rows()
-        self.virtual_size = Size(0, count)
+        set_virtual_size(self, Size(0, count))
         if self.follow or self.cursor < 0 or self.cursor >= count:
             self.cursor = count - 1 if self.follow or self.cursor >= count else 0
         if before < self.scroll_offset.y + self.size.height or count < before:
@@ -212,8 +213,9 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         """To the last row."""
         self.go(len(self._rows) - 1)
 
-    def key_enter(self) -> None:
-        """Pick the row, where no binding takes Enter."""
+    def key_enter(self, event: events.Key) -> None:
+        """Pick the row; the key ends here, or a screen opened by it would get it as well."""
+        event.stop()
         self.choose()
 
     def on_click(self, event: events.Click) -> None:

@@ -15,6 +15,7 @@ from textual.strip import Strip
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
 from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
+from refold.app.widgets.scrolling import set_virtual_size
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
@@ -75,14 +76,14 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows = rows
         self._widest = 0
         self._strips.clear()
-        self.virtual_size = Size(0, len(rows))
+        set_virtual_size(self, Size(0, len(rows)))
         self._scroll(0, top)
         self.refresh()
 
     def rows_changed(self) -> None:
         """The same lines grew or shrank at the end."""
         self._strips.clear()
-        self.virtual_size = Size(self._widest, len(self._rows))
+        set_virtual_size(self, Size(self._widest, len(self._rows)))
         self.refresh()
 
     def reveal(self, index: int) -> None:
@@ -159,11 +160,12 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
                 self.call_next(self._widen)
         if strip.cell_length == width + margin:
             return strip
-        return strip.crop(left, left + width).extend_cell_length(width + margin, self._painter.base)
+        shown = strip.crop(left, left + width)
+        return Strip.join([shown, self._painter.strip((), width + margin - shown.cell_length)])
 
     def _widen(self) -> None:
         """Let the widest line seen so far be scrolled to."""
-        self.virtual_size = Size(self._widest, len(self._rows))
+        set_virtual_size(self, Size(self._widest, len(self._rows)))
 
     def _scroll(self, left: int, top: int) -> None:
         bottom = max(0, len(self._rows) - self.size.height)

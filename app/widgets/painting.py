@@ -33,10 +33,12 @@ class Painter:
         self._widget = widget
         self._styles: dict[str, Style] = {}
         self._base: Style | None = None
+        self._blank = Strip([])
 
     def forget(self) -> None:
         """Read the styles again before the next line."""
         self._styles.clear()
+        self._blank = Strip([])
         self._base = None
 
     @property
@@ -57,7 +59,9 @@ class Painter:
 
     def blank(self, cells: int) -> Strip:
         """A row without anything."""
-        return Strip.blank(max(0, cells), self.base)
+        if self._blank.cell_length != cells:
+            self._blank = self.strip((), cells)
+        return self._blank
 
     def strip(self, line: Line, cells: int, state: str = "", margin: int = 0) -> Strip:
         """The line, cut or padded to so many cells, in the style of a state, and a blank margin."""
