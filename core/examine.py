@@ -184,7 +184,8 @@ class Examination:
             code = error.code if found is None else found.code
             self._suspect = _Waiting(code, place, reason, self._legal)
             return
-        yield from self._note(found.code, place, reason)
+        first = found.pieces[0].columns
+        yield from self._note(found.code, place._replace(seq=first.seq if first else None), reason)
         for piece in found.pieces:
             if piece.columns is not None:
                 spot = place._replace(
