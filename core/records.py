@@ -15,7 +15,7 @@ import msgspec
 VERSION = 2
 """The version of the native journal: any older one is read, a newer one is refused."""
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """Any JSON value, key order kept."""
 
 
