@@ -155,7 +155,8 @@ class Catalog:
             held = shelf.held_now(locked)
             for stem in shelf.held ^ held:
                 slot = shelf.slot(stem + SUFFIX)
-                row = None if slot is None else shelf.row(slot)
+                # Also a row that is to be read again: a run that was just written to is the one that is held.
+                row = None if slot is None else slot.page.rows[slot.place]
                 told = None if row is None else shelf.tell(row, held)
                 if told is not None:
                     yield told
