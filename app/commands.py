@@ -29,13 +29,15 @@ class RefoldCommands(Provider):
 
     def commands(self) -> Iterator[Command]:
         """Every action of the table that is bound here and now, then the themes."""
-        found: dict[str, tuple[DOMNode, str]] = {}
-        for node, binding, enabled, _ in self.screen.active_bindings.values():
+        found: dict[str, tuple[DOMNode, set[str]]] = {}
+        for key, (node, binding, enabled, _) in self.screen.active_bindings.items():
             if binding.id is not None and enabled:
-                found.setdefault(binding.id, (node, binding.key))
+                found.setdefault(binding.id, (node, set()))[1].add(key)
         for row in keys.TABLE:
             if row.id in found:
-                node, key = found[row.id]
+                node, bound = found[row.id]
+                usual = row.keys.partition(",")[0]
+                key = usual if usual in bound else min(bound)
                 run = partial(self.app.run_action, row.action, node)
                 yield Command(row.label, keys.shown(key), row.tooltip or None, run)
         for name in themes.NAMES:
