@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -26,6 +28,18 @@ if TYPE_CHECKING:
 
 DEAF_SECONDS: Final = 0.05
 """After the start, answers of the terminal to what stood on it before are not taken for keys."""
+STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+"""Signals that end the program as if it had been quit, but for the exit code: 128 and the signal's number."""
+
+
+def _that_can_be_left(first: Screen[None]) -> Screen[None]:
+    """Let `switch_screen` replace the first screen.
+
+    Textual (8.2.8, no public way) takes an entry off the list of a screen's callers when it is replaced, and
+    gives the first screen none: IndexError.
+    """
+    first._push_result_callback(first, None)  # noqa: SLF001
+    return first
 
 
 def _commands() -> type[Provider]:
@@ -74,7 +88,7 @@ class RefoldApp(App[None]):
         if missing:
             self.stylesheet.read_all(missing)
             self.stylesheet.reparse()
-        return screen
+        return _that_can_be_left(screen)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables, for themes that are not ours."""
@@ -84,6 +98,17 @@ class RefoldApp(App[None]):
         """Textual's filters, then the gates; the settings alone say whether there is colour."""
         kept = [one for one in super().get_line_filters() if not isinstance(one, (Monochrome, NoColor))]
         return [*kept, *self._gates]
+
+    def on_load(self) -> None:
+        """Heed signals from before the terminal is taken until it is given back."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in STOPPING:
+            loop.add_signal_handler(number, self._stopped_by, number)
+
+    def _stopped_by(self, number: signal.Signals) -> None:
+        self.exit(return_code=128 + number)
 
     def on_mount(self) -> None:
         """Take the keys of the configuration, and begin to listen."""

@@ -25,6 +25,9 @@ KEYS = {
     "shift+tab": "\x1b[Z",
 }  # fmt: skip
 
+ESCAPE_DELAY = 0.15
+"""Seconds after which an escape is a key of its own, and not the start of a sequence."""
+
 _ANSWERS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[0?c"), "\x1b[?1;2c"),
     (re.compile(r"\x1b\[>0?c"), "\x1b[>84;0;0c"),
@@ -117,7 +120,7 @@ class Terminal:
         """Press keys one by one, each time waiting until the screen has come to rest."""
         for key in keys:
             self.send(key)
-            self.settle(settle, limit=limit)
+            self.settle(max(settle, ESCAPE_DELAY) if key == "escape" else settle, limit=limit)
 
     def click(self, column: int, row: int) -> None:
         """Press and release the left button on a cell, counted from 0."""
