@@ -139,7 +139,8 @@ def completed(store: Path, now: datetime) -> Path:
             else "58 passed in 1.4s"
         )
         story.turn(
-            "", Call("run_tests", {"path": f"tests/{package}"}, said, error=broken, seconds=3.1 + number / 2)
+            f"Now the tests of {package}.",
+            Call("run_tests", {"path": f"tests/{package}"}, said, error=broken, seconds=3.1 + number / 2),
         )
         if broken:
             story.turn(

@@ -117,7 +117,7 @@ def without_network(svg: str) -> str:
 
 PICTURES = {
     "runs": ("", "refold-dark", ("down", "down", "down")),
-    "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket")),
+    "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket", "right", "z")),
     "state": ("fix-date-parser", "refold-light", ("end", "2")),
 }
 """By name: the run that is shown, the theme, and the keys that are pressed."""
