@@ -1,0 +1,210 @@
+"""What we know of a run that its journal has no place for, kept in a file of ours per run.
+
+The lineage and the resumes of runs that other tools write, what their agent needs to be started with, and
+what a person noted. A file is named by the hash of the run's real path; a run that was moved is found again
+by the hash of its first line, which no append changes (design/contracts.md "Where our own files lie").
+Nothing here decides what a run is: without the notes it reads and folds the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_type_hints
+
+import msgspec
+
+from refold.core.errors import StoreError
+from refold.core.records import Decision, Fingerprint, ForkOrigin, Json
+from refold.core.store.files import (
+    open_error,
+    open_regular,
+    private_directory,
+    read_range,
+    replace_atomically,
+    shown,
+)
+
+LARGEST = 4 << 20
+"""Notes above this many bytes are none of ours."""
+_HEAD = 65_536
+"""The first line is hashed up to this many bytes."""
+_SUFFIX = ".json"
+
+
+class NotedResume(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One resume of a run whose journal cannot record it."""
+
+    time: str = ""
+    """RFC 3339."""
+    after_seq: int = 0
+    """The last sequence of the run when it was handed over."""
+    forced: bool = False
+    reason: str = ""
+    fingerprint: Fingerprint | None = None
+    """What was in effect, where that was known: the next resume compares with it."""
+    decisions: dict[str, Decision] = {}
+    """What was decided about calls, by their ids."""
+
+
+class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is noted about one run."""
+
+    path: str = ""
+    """Where the run lay when this was written, as text."""
+    prefix_sha256: str = ""
+    """The hash of its first line; empty where it had none yet."""
+    forked_from: ForkOrigin | None = None
+    resumes: tuple[NotedResume, ...] = ()
+    agent: str = ""
+    """The factory of a native agent, as package.module:name."""
+    config: str = ""
+    """The configuration file that the agent of another tool is to be started with."""
+    cwd: str = ""
+    """The directory in which the agent works."""
+    star: bool = False
+    tags: tuple[str, ...] = ()
+    name: str = ""
+    note: str = ""
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """The last fingerprint that a resume noted; None where none did."""
+        return next((each.fingerprint for each in reversed(self.resumes) if each.fingerprint), None)
+
+
+class NotesStore:
+    """The notes of all runs, in one directory of ours, which is made when the first ones are written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._known: tuple[int, dict[str, str]] = (0, {})
+        """When the directory was last read, and the notes in it by the hash of the run's first line."""
+
+    def path_of(self, run: Path) -> Path:
+        """Give the file in which the notes of a run at this path are kept."""
+        return self.directory / f"{hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()}{_SUFFIX}"
+
+    def read(self, run: Path) -> Notes:
+        """Give what is noted about a run; nothing is where there are no notes, or none that can be read."""
+        return _notes(self._find(run, prefix_of(run))[1])
+
+    def update(self, run: Path, change: Callable[[Notes], Notes]) -> Notes:
+        """Change what is noted about a run; nobody else's change is lost.
+
+        Keys that a newer Refold wrote are kept.
+
+        Raises:
+            StoreError: the notes cannot be written; the old ones stand.
+        """
+        with self._alone():
+            prefix = prefix_of(run)
+            own = self.path_of(run)
+            source, values = self._find(run, prefix)
+            notes = msgspec.structs.replace(
+                change(_notes(values)), path=shown(os.path.realpath(run)), prefix_sha256=prefix
+            )
+            if source != own and own.exists():
+                # Of a run that lay here before, and may have been moved.
+                _keep(own)
+            kept = {key: value for key, value in values.items() if key not in Notes.__struct_fields__}
+            data = json.dumps({**kept, **msgspec.to_builtins(notes)}, indent=1).encode()
+            replace_atomically(own, data + b"\n")
+            if source is not None and source != own and not os.path.lexists(str(values.get("path"))):
+                source.unlink(missing_ok=True)
+            self._known = (0, {})
+            return notes
+
+    def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
+        """Give the file that notes a run and what it says: by its path, else by its first line."""
+        own = self.path_of(run)
+        values = _read(own)
+        if values and (not prefix or values.get("prefix_sha256") in (prefix, "", None)):
+            return own, values
+        name = self._by_prefix().get(prefix) if prefix else None
+        if name is not None:
+            moved = _read(self.directory / name)
+            if moved.get("prefix_sha256") == prefix:
+                return self.directory / name, moved
+        return None, {}
+
+    def _by_prefix(self) -> dict[str, str]:
+        try:
+            changed = self.directory.stat().st_mtime_ns
+            if changed != self._known[0]:
+                names = [name for name in os.listdir(self.directory) if name.endswith(_SUFFIX)]  # noqa: PTH208
+                found = {str(_read(self.directory / name).get("prefix_sha256")): name for name in names}
+                self._known = (changed, found)
+        except OSError:
+            return {}
+        return self._known[1]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing notes meanwhile."""
+        private_directory(self.directory)
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise open_error(self.directory, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def prefix_of(run: Path) -> str:
+    """Give the hash of the first line of a run, newline included; empty where there is no whole line yet.
+
+    Of a line longer than 64 KiB these first bytes count.
+    """
+    head = _bytes(run, _HEAD)
+    end = head.find(b"\n") + 1 or (_HEAD if len(head) == _HEAD else 0)
+    return hashlib.sha256(head[:end]).hexdigest() if end else ""
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    try:
+        fd = open_regular(path)
+    except StoreError:
+        return b""
+    try:
+        return read_range(fd, 0, limit, path)
+    except StoreError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _read(path: Path) -> dict[str, Json]:
+    try:
+        values = json.loads(_bytes(path, LARGEST) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _notes(values: dict[str, Json]) -> Notes:
+    """Read what can be read: a value of the wrong type is as good as none."""
+    known: dict[str, object] = {}
+    for name, kind in get_type_hints(Notes).items():
+        if name in values:
+            try:
+                known[name] = msgspec.convert(values[name], kind)
+            except msgspec.ValidationError:
+                continue
+    return Notes(**known)  # type: ignore[arg-type]
+
+
+def _keep(own: Path) -> None:
+    """Move notes out of the way of another run's; they are still found by the hash that they hold."""
+    number = 1
+    while os.path.lexists(aside := own.with_name(f"{own.stem}.{number}{_SUFFIX}")):
+        number += 1
+    own.rename(aside)
