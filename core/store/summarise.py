@@ -39,7 +39,7 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
     timeline = reader.timeline
     last = timeline.items - 1
     if last < 0:
-        return _row(found, reader.format.name, Facts(blank=True), problems=("E_EMPTY",), damaged=1)
+        return _row(found, reader.format.name, Facts(blank=True), problems=("E_EMPTY",))
     meta = reader.meta if _first_record(timeline) == META else None
     codes = _codes(timeline)
     if meta is not None and meta.run_id != found.stem:
@@ -48,7 +48,7 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
     return _row(
         found,
         reader.format.name,
-        _facts(timeline, meta, reader.decoder),
+        _facts(timeline, meta, reader.decoder, "" if meta is not None else _why_no_meta(timeline)),
         meta,
         turns=counters.llm_calls,
         calls=timeline.calls(last),
@@ -78,7 +78,7 @@ def preview(found: Candidate, *, hint: str) -> RunSummary:
     return _row(
         found,
         kind.name,
-        _facts(builder.timeline, meta, decoder),
+        _facts(builder.timeline, meta, decoder, ""),
         meta,
         in_flight=_in_flight(builder.timeline),
         complete=False,
@@ -87,7 +87,7 @@ def preview(found: Candidate, *, hint: str) -> RunSummary:
 
 def empty(found: Candidate, *, hint: str) -> RunSummary:
     """Give the row of a file of zero bytes, without opening it."""
-    return _row(found, hint, Facts(blank=True), problems=("E_EMPTY",), damaged=1)
+    return _row(found, hint, Facts(blank=True), problems=("E_EMPTY",))
 
 
 def not_a_file(found: Candidate, *, hint: str) -> RunSummary:
@@ -107,7 +107,7 @@ def unopened(found: Candidate, error: StoreError, *, hint: str) -> RunSummary:
 
 
 def _closed(found: Candidate, note: str, problems: tuple[str, ...], hint: str) -> RunSummary:
-    return _row(found, hint, Facts(opened=False, note=note), problems=problems, damaged=1, note=note)
+    return _row(found, hint, Facts(opened=False, note=note), problems=problems, note=note)
 
 
 def _row(
@@ -144,7 +144,7 @@ def _row(
     return row
 
 
-def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder) -> Facts:
+def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder, note: str) -> Facts:
     last = timeline.items - 1
     terminal = timeline.terminal(last) if last >= 0 else None
     fork = meta.forked_from if meta is not None else None
@@ -157,7 +157,7 @@ def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder) -> Fac
         torn=timeline.torn is not None,
         forked_at=None if fork is None else fork.seq,
         last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
-        note="" if meta is not None else _why_no_meta(timeline),
+        note=note,
     )
 
 
