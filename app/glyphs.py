@@ -80,18 +80,19 @@ ASCII: Final[dict[str, str]] = {
 }
 
 MEANINGS: Final[tuple[tuple[str, str], ...]] = (
-    ("●", "what the user said; a run that is running"),
+    ("◇", "the first record: what the run was begun with"),
+    ("●", "what the user said"),
     ("◆", "what the assistant said"),
-    ("├ └", "a call, and the result that belongs to it"),
-    ("▮", "suspended: the program that wrote it meant to go on"),
-    ("✗", "crashed, failed"),
-    ("✓", "completed"),
-    ("■", "stopped by a limit"),
-    ("◇", "written by a newer version"),
+    ("├▸ └▸", "a call of a tool"),
+    ("├  └", "its result"),
+    ("■ ✓ ▮", "the last record: stopped, completed, suspended"),
+    ("✗", "an error"),
     ("⚠", "damage, with its count: a place that cannot be read"),
     ("ψ", "a fork"),
-    ("…", "cut to fit"),
+    ("┃", "the cursor on the ruler"),
+    ("…  ⋯", "cut to fit; not read yet"),
     ("␛ ‹RLO›", "a character that would command or confuse the terminal, by its name"),
+    ("‹xFF›", "a byte that is no text"),
 )
 """The legend of the help page."""
 

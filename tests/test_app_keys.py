@@ -22,6 +22,7 @@ from refold.app.screens.runs import RunsScreen
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.status import STATUSES
 
 OWNERS: dict[str, tuple[type, ...]] = {
     "app": (RefoldApp,),
@@ -111,6 +112,8 @@ def test_the_help_page_names_every_action(width: int) -> None:
 
     for key in keys.TABLE:
         assert key.label in text, key.id
+    assert set(help_page.STATUSES) == set(STATUSES)
+    assert all(name in text for name in STATUSES)
     assert "replay" in text
     assert "never executes" in text
 

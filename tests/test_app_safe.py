@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,9 @@ from textual.color import Color
 from refold.app import glyphs, safe
 from refold.app.gate import FORBIDDEN, Colourless, LastGate, OnlyAscii
 from refold.app.safe import Safe
+
+APP = Path(safe.__file__).parent
+SOURCES = [*sorted((APP / "present").glob("*.py")), *sorted((APP / "screens").glob("*.py")), APP / "keys.py"]
 
 NEVER_DRAWN = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
 
@@ -236,3 +241,15 @@ def test_no_colour_keeps_weight() -> None:
     (bare,) = Colourless().apply([Segment("x", style)], BACKGROUND)
 
     assert bare.style == Style(bold=True, reverse=True)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_every_glyph_that_is_drawn_has_its_ascii(path: Path) -> None:
+    texts = [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    drawn = {one for text in texts for one in text if one > "\x7f" and not "\u2400" <= one <= "\u2421"}
+
+    assert drawn <= set(glyphs.ASCII)

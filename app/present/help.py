@@ -7,6 +7,7 @@ from typing import Final
 
 from refold.app import glyphs, keys, safe
 from refold.app.lines import Cell, Line
+from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.status import StatusName
 
@@ -25,7 +26,7 @@ STATUSES: Final[dict[StatusName, str]] = {
     "running": "a process is seen holding its lock",
     "ready": "a fork or a fresh run: nothing was added since it was made",
     "suspended": "its last record says that it was put aside to go on later",
-    "crashed": "it ends without a word about its end, and no holder is seen from here",
+    "crashed": "it ends without a terminal record, or goes on after one; no holder seen from here",
     "completed": "its last record says that the work was done",
     "failed": "its last record names an error",
     "cancelled": "its last record says that somebody stopped it",
@@ -74,9 +75,9 @@ def lines(width: int, place: str, keymap: Mapping[str, str]) -> list[Line]:
     page: list[Line] = []
     for each in sorted(_PLACES, key=lambda one: one != place):
         page += [*_heading(_PLACES[each]), *_keys(each, keymap, width), ()]
-    page += [*_heading("Signs"), *_explained(glyphs.MEANINGS, 8, width), ()]
-    page += [*_heading("Status, and the rule behind it"), *_explained(tuple(STATUSES.items()), 16, width), ()]
-    page += [*_heading("Words"), *_explained(WORDS, 16, width)]
+    page += [*_heading("Signs"), *_explained(glyphs.MEANINGS, 12, width), ()]
+    page += [*_heading("Status, and the rule behind it"), *_statuses(width), ()]
+    page += [*_heading("Words"), *_explained(WORDS, 18, width)]
     return page
 
 
@@ -102,9 +103,20 @@ def _keys(place: keys.Place, keymap: Mapping[str, str], width: int) -> Iterator[
             yield (*(cells if number == 0 else (Cell(Safe(" " * 60)),)), Cell(part, "dim"))
 
 
+def _statuses(width: int) -> Iterator[Line]:
+    """Every status as it is shown, and its rule."""
+    for name, rule in STATUSES.items():
+        yield from _beside(status_cell(name), rule, 18, width)
+
+
 def _explained(entries: tuple[tuple[str, str], ...], column: int, width: int) -> Iterator[Line]:
-    """A word and what it means, wrapped beside it."""
+    """A word and what it means."""
     for word, meaning in entries:
-        rows = safe.wrap(Safe(meaning), max(20, width - column - 6))
-        for number, row in enumerate(rows):
-            yield (Cell(safe.fit(Safe(f"   {word}" if number == 0 else ""), column + 4), "strong"), Cell(row))
+        yield from _beside(Cell(Safe(word), "strong"), meaning, column, width)
+
+
+def _beside(head: Cell, text: str, column: int, width: int) -> Iterator[Line]:
+    """A text wrapped beside its head."""
+    for number, row in enumerate(safe.wrap(Safe(text), max(20, width - column - 4))):
+        left = head.text if number == 0 else safe.EMPTY
+        yield (Cell(Safe("   ")), Cell(safe.fit(left, column), head.role), Cell(row))
