@@ -95,6 +95,8 @@ class _Widths(dict[str, int]):
 
 _PICTURES: Final = _Pictures()
 _WIDTHS: Final = _Widths()
+_PLAIN: Final[set[str]] = set()
+"""Characters met so far that are their own picture and take cells, whatever stands beside them."""
 
 
 def line(text: str, limit: int | None = None) -> Safe:
@@ -235,11 +237,22 @@ def _clean(text: str) -> str:
     """Visible, one cell count for all readers of it, and the same when cleaned again."""
     if text.isascii():
         return text if text.isprintable() else text.translate(_PICTURES)
-    if not text.isprintable() or _DRESSED.search(text) is not None:
-        text = _DRESSED.sub(_undressed, text)
-        text = _JOINED.sub(_parted, text)
+    if _PLAIN.issuperset(text):
+        return text
+    _learn(text)
+    text = _DRESSED.sub(_undressed, text)
+    text = _JOINED.sub(_parted, text)
     text = text.translate(_PICTURES)
     return text if all(map(_WIDTHS.__getitem__, text)) else _with_few_marks(text)
+
+
+def _learn(text: str) -> None:
+    """Remember the characters that need nothing done."""
+    if len(_PLAIN) >= _MEMORY:
+        _PLAIN.clear()
+    _PLAIN.update(
+        character for character in set(text) if _PICTURES[ord(character)] == character and _WIDTHS[character]
+    )
 
 
 def _undressed(found: re.Match[str]) -> str:

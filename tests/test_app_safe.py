@@ -201,9 +201,19 @@ def test_the_memory_of_pictures_is_bounded() -> None:
 
     assert len(safe._PICTURES) <= safe._MEMORY
     assert len(safe._WIDTHS) <= safe._MEMORY
+    assert len(safe._PLAIN) < safe._MEMORY + 4096
 
 
 BACKGROUND = Color(0, 0, 0)
+
+
+@given(st.lists(NASTY, max_size=5))
+def test_what_was_met_before_changes_nothing(texts: list[str]) -> None:
+    before = [safe.line(text) for text in texts]
+    for memory in (safe._PLAIN, safe._PICTURES, safe._WIDTHS):
+        memory.clear()
+
+    assert [safe.line(text) for text in reversed(texts)] == before[::-1]
 
 
 @given(NASTY)
