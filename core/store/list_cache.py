@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from refold.core.errors import RefoldError
-from refold.core.store.files import private_directory, replace_atomically
+from refold.core.errors import StoreError
+from refold.core.store.files import open_regular, private_directory, replace_atomically
 from refold.core.store.packed_rows import PackedRows, pack, unpack
 from refold.core.store.roots import Candidate
 from refold.core.store.shelf import Page, Shelf, Slot
@@ -95,7 +95,7 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
     try:
         private_directory(cache)
         replace_atomically(cache / _NAME, b"".join(parts))
-    except (OSError, RefoldError):
+    except (OSError, StoreError):
         yield False
         return
     yield True
@@ -179,8 +179,8 @@ def _framed(payload: bytes) -> bytes:
 def _frames(path: Path) -> Iterator[bytes]:
     """Give the payloads of the cache file that are whole, up to the first one that is not."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        fd = open_regular(path)
+    except StoreError:
         return
     with os.fdopen(fd, "rb") as file:
         try:
