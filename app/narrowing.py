@@ -37,7 +37,7 @@ class Narrowing:
         return said if self.searching else f"stopped: {said}"
 
     async def apply(self, wanted: Filter) -> AsyncGenerator[None, None]:
-        """Bring the list in line with a filter, yielding whenever it is another.
+        """Bring the list in line with a filter, yielding whenever it or the progress is another.
 
         With text terms this goes on for ever: runs that come or grow are searched too.
         """
@@ -56,8 +56,8 @@ class Narrowing:
         try:
             async with aclosing(slices(search.steps(runs.candidates()))) as answers:
                 async for batch in answers:
-                    if self._show(answer.path for answer in batch if answer is not None):
-                        yield
+                    self._show(answer.path for answer in batch if answer is not None)
+                    yield
         finally:
             self.searching = False
         yield

@@ -127,6 +127,7 @@ class _Changes:
         self._changed: dict[str, set[str]] = {}
         self._given: dict[str, str] = {}
         self._flooded: set[str] = set()
+        self._struck: set[str] = set()
         self._arrived = asyncio.Event()
 
     def follow(self, real: Mapping[str, str]) -> None:
@@ -139,6 +140,7 @@ class _Changes:
         if (directory := self._given.get(parent)) is not None:
             self.add(directory, f"{directory}/{name}")
         elif (directory := self._given.get(path)) is not None:
+            self._struck.add(directory)
             self.add(directory, directory)
 
     def add(self, directory: str, path: str) -> None:
@@ -151,6 +153,11 @@ class _Changes:
         for name in before.keys() | now.keys():
             if before.get(name) != now.get(name):
                 self.add(directory, f"{directory}/{name}")
+
+    def struck(self) -> set[str]:
+        """Give the directories that were themselves reported: one made again may even have the same inode."""
+        struck, self._struck = self._struck, set()
+        return struck
 
     def recheck_floods(self) -> None:
         """Name directories again that were flooded: the system may have dropped what came last."""
@@ -252,8 +259,9 @@ class _Watcher:
     async def look(self) -> None:
         """Arm what appeared or was replaced, and poll what cannot be watched."""
         places = await asyncio.to_thread(_places, self._directories)
-        if self.pump.ended or places != self._places:
-            await self._arm(places)
+        struck = self.changes.struck()
+        if self.pump.ended or struck or places != self._places:
+            await self._arm(places, struck)
         self.changes.recheck_floods()
         for path, listed in self._polled.items():
             now = await asyncio.to_thread(_listing, path)
@@ -261,7 +269,7 @@ class _Watcher:
             if listed is not None:
                 self.changes.compare(path, listed, now)
 
-    async def _arm(self, places: dict[str, _Place]) -> None:
+    async def _arm(self, places: dict[str, _Place], struck: set[str]) -> None:
         fault = self.pump.fault
         await self.pump.close()
         there = [path for path in self._directories if places[path].there]
@@ -278,7 +286,7 @@ class _Watcher:
         self._polled = {path: self._polled.get(path) for path in reasons}
         if self._places:
             altered = [path for path, before in self._places.items() if places[path] != before]
-            for path in dict.fromkeys([*unseen, *altered]):
+            for path in dict.fromkeys([*unseen, *altered, *struck]):
                 self.changes.add(path, path)
         self._places = places
         self.mode = ("polling", "; ".join(sorted(set(reasons.values())))) if reasons else ("watching", "")

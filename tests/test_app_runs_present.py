@@ -149,12 +149,10 @@ def test_a_row_says_what_experience_promises() -> None:
         in_flight=("shell",),
     )
     text = row(run)
-    assert text.startswith(
-        "✗ crashed ⚠ 2    fix-add 1 in flight  fisk-ai  claude-opus-4-8     3    15    1   412k"
-    )
+    assert text.startswith("✗ crashed ⚠ 2    fix-add            fisk-ai  claude-opus-4-8 ")
     assert "1h ago  Fix add()⏎so" in text
     line = rows(run).line(0, 118)
-    assert roles(line, "problem") == ["✗ crashed", "⚠ 2", "1"]
+    assert roles(line, "problem") == ["✗", "crashed", "⚠ 2", "1"]
 
 
 def test_damage_keeps_its_count_beside_the_longest_status() -> None:
@@ -244,13 +242,12 @@ def test_the_preview_names_what_nobody_can_know() -> None:
         provider_version="fisk-ai v3",
         created="2026-07-24T10:00:00Z",
     )
-    text = said(run, known=Details((1, 8), 31))
+    text = said(run, 130, known=Details((1, 1, 8), 31))
     assert "✗ crashed  ends without a terminal record; no holder seen from here" in text
     assert "In flight   shell ×2, read_file  no result recorded: outcome unknown" in text
-    assert "⚠ 1 damaged place: records glued on one line (E_GLUED)" in text
-    assert "torn tail: 31 bytes" in text
+    assert "⚠ 1 damaged place · torn tail: 31 bytes, as a crash leaves it · records glued on one" in text
     assert "E_TORN_TAIL" not in text
-    assert "21k in 3 turns · 5 calls · 1 error   ▁█ tokens a turn" in text
+    assert "21k in 3 turns · 5 calls · 1 error   ▁▁█ tokens a turn" in text
     assert "Prompt      Fix add()" in text
     assert "Last words  I will edit it now." in text
     assert "fix-add · fisk-ai v3 · opus · created 2026-07-24 10:00 · fork of parent-1" in text
@@ -261,8 +258,8 @@ def test_the_preview_names_what_nobody_can_know() -> None:
     ("status", "outcome"),
     [
         ("running", "no result yet"),
-        ("budget", "withheld"),
-        ("max-iterations", "withheld"),
+        ("budget", "Withheld    shell"),
+        ("max-iterations", "before this was allowed to run"),
         ("crashed", "outcome unknown"),
         ("suspended", "outcome unknown"),
         ("failed", "outcome unknown"),

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.layout import cell, fit
-from refold.app.present.runs import created, damaged_places, moment, updated
+from refold.app.present.runs import WITHHELD, created, damaged_places, moment, updated
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
@@ -19,10 +19,10 @@ from refold.core.timeline import Timeline
 
 TURNS: Final = 32
 """So many turns, the last ones, are drawn."""
+_WORTH_DRAWING: Final = 3
 _LABEL: Final = 12
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _TEXT: Final = 2000
-_STOPPED_FIRST: Final = frozenset({"budget", "max-iterations"})
 _NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 """Codes of a tail that a crash leaves: named in words of their own, not counted."""
 
@@ -93,12 +93,13 @@ def _verdict(run: RunSummary, width: int) -> Iterator[Line]:
 def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     if not run.in_flight:
         return
+    label, role = "In flight", "warn"
     if run.status == "running":
         outcome, role = "no result yet", "dim"
-    elif run.status in _STOPPED_FIRST:
-        outcome, role = "withheld: the run stopped before they were allowed to run", "warn"
+    elif run.status in WITHHELD:
+        label, outcome = "Withheld", "the run stopped before this was allowed to run"
     else:
-        outcome, role = "no result recorded: outcome unknown", "warn"
+        outcome = "no result recorded: outcome unknown"
     counted: dict[str, int] = {}
     for name in run.in_flight:
         counted[name] = counted.get(name, 0) + 1
@@ -106,7 +107,7 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     names = safe.line(", ".join(named), _TEXT)
     room = max(8, width - _LABEL - safe.width(Safe(outcome)) - 2)
     shown = safe.fit(names, min(room, safe.width(names)))
-    yield _labelled("In flight", [Cell(shown, "call"), Cell(Safe("  ")), _role(outcome, role)], width)
+    yield _labelled(label, [Cell(shown, "call"), Cell(Safe("  ")), _role(outcome, role)], width)
 
 
 def _role(text: str, role: str) -> Cell:
@@ -115,25 +116,22 @@ def _role(text: str, role: str) -> Cell:
 
 
 def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
-    said: list[Cell] = []
-    if damaged := damaged_places(run):
-        count = plural(damaged, "damaged place")
-        meanings = [
-            f"{CODES[code].meaning} ({code})" if code in CODES else code
-            for code in run.problems
-            if code not in _NAMED
-        ]
-        said.append(cell(f"⚠ {count}", "problem"))
-        if meanings:
-            said.append(cell(f": {', '.join(meanings)}", "text"))
+    said: list[list[Cell]] = []
+    damaged = damaged_places(run)
+    if damaged:
+        said.append([cell(f"⚠ {plural(damaged, 'damaged place')}", "problem")])
     if run.torn:
         torn = f"torn tail: {plural(known.torn_bytes, 'byte')}" if known.torn_bytes else "torn tail"
-        said.append(cell(f" · {torn}" if said else torn, "warn"))
-        said.append(cell(", as a crash leaves it", "dim"))
+        said.append([cell(torn, "warn"), cell(", as a crash leaves it", "dim")])
     elif "E_NO_FINAL_NL" in run.problems:
-        said.append(cell(" · no final newline" if said else "no final newline", "warn"))
+        said.append([cell("no final newline", "warn")])
+    if damaged:
+        named = [code for code in run.problems if code not in _NAMED]
+        meanings = [f"{CODES[code].meaning} ({code})" if code in CODES else code for code in named]
+        said.append([cell(", ".join(meanings))])
     if said:
-        yield _labelled("Problems", said, width)
+        joined = [part for phrase in said for part in (cell(" · ", "dim"), *phrase)]
+        yield _labelled("Problems", joined[1:], width)
 
 
 def _numbers(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
@@ -147,7 +145,10 @@ def _numbers(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
     if run.errors:
         said += [cell(" · ", "text"), cell(plural(run.errors, "error"), "problem")]
     bars = sparkline(known.turn_tokens)
-    if len(known.turn_tokens) > 1 and _LABEL + sum(len(c.text) for c in said) + len(bars) + 20 < width:
+    if (
+        len(known.turn_tokens) >= _WORTH_DRAWING
+        and _LABEL + sum(len(c.text) for c in said) + len(bars) + 20 < width
+    ):
         said += [cell("   "), Cell(bars, "accent"), cell(" tokens a turn", "dim")]
     yield _labelled("Tokens", said, width)
 

@@ -22,8 +22,14 @@ _READ: Final = 400
 """Characters of a prompt that a row can show."""
 _WHOLE_ID: Final = 30
 """Cells in which the ids that agents make can be read whole, with the mark of a fork."""
-_SAID_BY_STATUS: Final[Mapping[str, str]] = {"empty": "E_EMPTY", "newer": "E_NEWER_VERSION"}
+_SAID_BY_STATUS: Final[Mapping[str, frozenset[str]]] = {
+    "empty": frozenset({"E_EMPTY"}),
+    "newer": frozenset({"E_NEWER_VERSION"}),
+    "unreadable": frozenset({"E_NO_META", "E_NOT_REGULAR", "E_PERM"}),
+}
 """Codes that say no more than the status does: they are not counted beside it."""
+WITHHELD: Final = frozenset({"budget", "max-iterations"})
+"""Statuses of runs that were stopped before their last calls were allowed to run."""
 _BLIND: Final = frozenset({"unreadable", "empty", "newer"})
 """Statuses of runs that have no counters."""
 
@@ -41,14 +47,14 @@ class Field(NamedTuple):
 
 
 FIELDS: Final[tuple[Field, ...]] = (
-    Field("status", Safe("Status"), (16, 16, 16), meaning="how it stands; the rule is below the list"),
-    Field("id", Safe("Run"), (14, 20, 30), meaning="its id, ψ marks a fork"),
+    Field("status", Safe("Status"), (16, 16, 16), meaning="how it stands, and damage"),
+    Field("id", Safe("Run"), (14, 18, 30), meaning="its id, ψ marks a fork"),
     Field("agent", Safe("Agent"), (7, 8, 8), meaning="the program whose format it is in"),
     Field("model", Safe("Model"), (12, 15, 22), meaning="the model it was started with"),
-    Field("turns", Safe("Turns"), (5, 5, 6), "right", meaning="replies of the model"),
-    Field("calls", Safe("Calls"), (5, 5, 6), "right", meaning="calls that the model asked for"),
+    Field("turns", Safe("Turns"), (6, 6, 6), "right", meaning="replies of the model"),
+    Field("calls", Safe("Calls"), (6, 6, 6), "right", meaning="calls that the model asked for"),
     Field("errors", Safe("Err"), (4, 4, 4), "right", meaning="results that say error"),
-    Field("tokens", Safe("Tokens"), (6, 6, 7), "right", 2, meaning="of all four kinds"),
+    Field("tokens", Safe("Tokens"), (7, 7, 7), "right", meaning="of all four kinds"),
     Field("size", Safe("Size"), (8, 8, 8), "right", 2, meaning="of the file"),
     Field("created", Safe("Created"), (10, 10, 16), "left", meaning="as the run records it"),
     Field("updated", Safe("Updated"), (10, 10, 10), "right", 2, meaning="when its file changed"),
@@ -201,29 +207,36 @@ def _status(run: RunSummary, width: int) -> Line:
     shown = status_cell(run.status)
     damaged = damaged_places(run)
     if not damaged:
-        return (Cell(safe.fit(shown.text, width), shown.role),)
+        return _glyph_and_word(safe.fit(shown.text, width), shown.role)
     badge = Safe(f" ⚠ {short(damaged)}")
     room = width - safe.width(badge)
     if room < 1:
         return (Cell(safe.fit(Safe(badge[1:]), width), "problem"),)
     word = safe.fit(shown.text, min(room, safe.width(shown.text)))
     return (
-        Cell(word, shown.role),
+        *_glyph_and_word(word, shown.role),
         Cell(badge, "problem"),
         Cell(Safe(" " * (room - safe.width(word)))),
     )
 
 
+def _glyph_and_word(text: Safe, role: Role) -> Line:
+    """Draw the glyph apart: where the font lacks it, the word keeps its own spacing in exported pictures."""
+    return (Cell(Safe(text[:1]), role), Cell(Safe(text[1:]), role))
+
+
 def damaged_places(run: RunSummary) -> int:
     """Count what is damaged, without what the status says already."""
-    return run.damaged - (_SAID_BY_STATUS.get(run.status) in run.problems and run.damaged > 0)
+    said = _SAID_BY_STATUS.get(run.status, frozenset())
+    return max(0, run.damaged - len(said.intersection(run.problems)))
 
 
 def _id(run: RunSummary, width: int) -> Line:
-    fork = Safe(" ψ" if run.fork_of else "")
+    fork = Safe(" ψ" if run.fork_of and width > len(" ψ") else "")
     name = middle(safe.line(run.id), width - len(fork))
     room = width - safe.width(name) - len(fork)
-    pending = Safe(f" {len(run.in_flight)} in flight" if run.in_flight else "")
+    word = "withheld" if run.status in WITHHELD else "in flight"
+    pending = Safe(f" {len(run.in_flight)} {word}" if run.in_flight else "")
     if len(pending) > room:
         pending = Safe("")
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -24,8 +24,9 @@ _WORD = 12
 class _FieldRows:
     """One row for each column that there is."""
 
-    def __init__(self, chosen: Sequence[str]) -> None:
+    def __init__(self, chosen: Sequence[str], shown: Sequence[str]) -> None:
         self.chosen = tuple(chosen)
+        self.shown = frozenset(shown)
 
     def __len__(self) -> int:
         return len(FIELDS)
@@ -33,11 +34,15 @@ class _FieldRows:
     def line(self, index: int, width: int) -> Line:
         """A mark, the name, what the column says."""
         field = FIELDS[index]
-        shown = field.key in self.chosen
+        chosen = field.key in self.chosen
+        if chosen and field.key not in self.shown:
+            meaning = Cell(Safe("no room for it in this terminal"), "warn")
+        else:
+            meaning = Cell(Safe(field.meaning), "dim")
         return (
-            Cell(Safe("✓ " if shown else "  "), "good"),
-            Cell(fit(field.label, _WORD), "strong" if shown else "dim"),
-            Cell(Safe(field.meaning), "dim"),
+            Cell(Safe("✓ " if chosen else "  "), "good"),
+            Cell(fit(field.label, _WORD), "strong" if chosen else "dim"),
+            meaning,
         )
 
 
@@ -58,10 +63,16 @@ class ColumnsScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("columns")]
 
-    def __init__(self, chosen: Sequence[str], changed: Callable[[tuple[str, ...]], None]) -> None:
+    def __init__(self, chosen: Sequence[str], choose: Callable[[tuple[str, ...]], Iterable[str]]) -> None:
+        """Show the chooser.
+
+        Args:
+            chosen: The keys of the columns, in order.
+            choose: Takes another choice, and gives the keys that there is room for.
+        """
         super().__init__()
-        self._rows = _FieldRows(chosen)
-        self._changed = changed
+        self._rows = _FieldRows(chosen, tuple(choose(tuple(chosen))))
+        self._choose = choose
 
     def compose(self) -> ComposeResult:
         """Title, columns, keys."""
@@ -97,8 +108,8 @@ class ColumnsScreen(ModalScreen[None]):
             place = next((number for number, other in enumerate(chosen) if other in later), len(chosen))
             chosen = (*chosen[:place], key, *chosen[place:])
         self._rows.chosen = chosen
+        self._rows.shown = frozenset(self._choose(chosen))
         columns.refresh_rows()
-        self._changed(chosen)
 
     def action_close(self) -> None:
         """Go back."""

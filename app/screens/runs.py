@@ -108,7 +108,7 @@ class RunsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin to read and to watch."""
-        self.list.focus()
+        self.listing.focus()
         self._draw_top()
         if self._filter_text:
             self._try_filter(self._filter_text, told=True)
@@ -123,7 +123,7 @@ class RunsScreen(Screen[None]):
     # -- what is on the screen
 
     @property
-    def list(self) -> LineList:
+    def listing(self) -> LineList:
         """The list of runs."""
         return self.query_one("#runs", LineList)
 
@@ -135,7 +135,12 @@ class RunsScreen(Screen[None]):
     @property
     def run(self) -> RunSummary | None:
         """The run under the cursor."""
-        return self._rows.run(self.list.cursor)
+        return self._rows.run(self.listing.cursor)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a row, beside the gutter and the scroll bar."""
+        return max(1, self.listing.scrollable_content_region.width - GUTTER)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
@@ -181,12 +186,12 @@ class RunsScreen(Screen[None]):
         if not self.app.screen_stack or self.app.screen is not self:
             return
         self._feed.look_for_holders()
-        top = self.list.scroll_offset.y
-        for index in range(top, min(top + self.list.size.height, len(self._rows))):
+        top = self.listing.scroll_offset.y
+        for index in range(top, min(top + self.listing.size.height, len(self._rows))):
             age = self._rows.updated(index)
             if self._ages.get(index, age) != age:
-                self.list.refresh_rows(index, index)
-                if index == self.list.cursor:
+                self.listing.refresh_rows(index, index)
+                if index == self.listing.cursor:
                     self._draw_preview()
             self._ages[index] = age
 
@@ -212,8 +217,8 @@ class RunsScreen(Screen[None]):
         changed = self._rows.update(self._runs) if self._rows.fits(self._runs, self._columns) else None
         if changed is not None:
             for index in changed:
-                self.list.refresh_rows(index, index)
-            if self.list.cursor in changed:
+                self.listing.refresh_rows(index, index)
+            if self.listing.cursor in changed:
                 self._draw_preview_soon()
         else:
             self._put_rows()
@@ -226,7 +231,7 @@ class RunsScreen(Screen[None]):
             self.query_one("#nothing", LinePager).show(FixedRows(said))
 
     def _put_rows(self) -> None:
-        run, cursor = self.run, self.list.cursor
+        run, cursor = self.run, self.listing.cursor
         self._rows = RunRows(self._runs, self._columns, self._now, self._zone)
         self._ages.clear()
         # Nobody has gone anywhere yet: the newest run stays in view while the list fills.
@@ -234,13 +239,16 @@ class RunsScreen(Screen[None]):
         index = None if run is None or untouched else self._runs.index_of(run.path)
         if index is None:
             index = 0 if untouched else max(0, min(cursor, len(self._rows) - 1))
-        self.list.show(self._rows, index, keep=not untouched)
+        self.listing.show(self._rows, index, keep=not untouched)
         self._draw_header()
 
     def _draw_header(self) -> None:
-        room = max(1, self.list.size.width - GUTTER)
+        if not self.listing.size.width:
+            self.call_after_refresh(self._draw_header)
+            return
         sort = self._runs.sort
-        self.query_one("#header", ColumnHeader).show(self._rows.columns(room), sort.key, sort.descending)
+        columns = self._rows.columns(self._room)
+        self.query_one("#header", ColumnHeader).show(columns, sort.key, sort.descending)
 
     def _draw_top(self) -> None:
         stores = sum(report.state in _STORES for report in self._feed.reports)
@@ -303,7 +311,7 @@ class RunsScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort by the column after the one that the rows are sorted by."""
-        shown = [column.key for column in self._rows.columns(self.list.size.width - GUTTER)]
+        shown = [column.key for column in self._rows.columns(self._room)]
         place = shown.index(self._runs.sort.key) + 1 if self._runs.sort.key in shown else 0
         self._sort_by(shown[place % len(shown)])
 
@@ -322,11 +330,11 @@ class RunsScreen(Screen[None]):
         self._sort(Sort(key, descending=key in FIRST_DESCENDING))
 
     def _sort(self, sort: Sort) -> None:
-        at_top = self.list.cursor <= 0
+        at_top = self.listing.cursor <= 0
         self._runs.sort_by(sort)
         self._put_rows()
         if at_top:
-            self.list.cursor = 0
+            self.listing.cursor = 0
 
     def action_columns(self) -> None:
         """Choose the columns."""
@@ -335,9 +343,11 @@ class RunsScreen(Screen[None]):
         if self.app.screen is self:
             self.app.push_screen(ColumnsScreen(self._columns, self._choose_columns))
 
-    def _choose_columns(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
-        self._put_rows()
+    def _choose_columns(self, columns: tuple[str, ...]) -> list[str]:
+        if columns != self._columns:
+            self._columns = columns
+            self._put_rows()
+        return [column.key for column in self._rows.columns(self._room)]
 
     def action_refresh(self) -> None:
         """Read the directories again."""
