@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from refold.app.lines import Line
+from refold.app.present import units
 from refold.app.present.conversation import (
     WINDOW,
     Sent,
@@ -32,6 +33,8 @@ from refold.core.timeline_state import state_at
 
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
+_LARGE: Final = 262_144
+"""Runs above this many bytes may be shown from their end before they are read."""
 _ONLY_NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 
 
@@ -50,6 +53,18 @@ class Reading:
         """The rows are a window on the end: what holds before them is not known yet."""
         self._window = window
         self._shortened = False
+        self._damaged: tuple[int, int | None, int] = (0, None, 0)
+
+    @classmethod
+    def of_end(cls, reader: RunReader) -> Reading | None:
+        """Read the end of a large run that has not ended, before all of it is read; None for any other run."""
+        if reader.size < _LARGE:
+            return None
+        window = reader.tail_timeline()
+        kinds = {window.kind(item) for item in range(window.items)}
+        if kinds <= {"damage"} or window.kind(window.items - 1) == "terminal":
+            return None
+        return cls(reader, window)
 
     @property
     def timeline(self) -> Timeline:
@@ -81,6 +96,19 @@ class Reading:
             inherited_to=self.inherited_to,
             partial=self.is_window,
         )
+
+    @property
+    def damaged(self) -> int:
+        """The number on the damage badge: findings that count, what a crash leaves not among them."""
+        marks, torn = self.timeline.marks, self.timeline.last_line_mark
+        if self._damaged[:2] != (len(marks), torn):
+            count = sum(
+                CODES[mark.code].severity != "info" and mark.code not in _ONLY_NAMED
+                for index, mark in enumerate(marks)
+                if index != torn
+            )
+            self._damaged = (len(marks), torn, count)
+        return self._damaged[2]
 
     def status(self, *, held: bool) -> Status:
         """Give the status as far as the records read so far tell it."""
@@ -141,6 +169,19 @@ class Reading:
         if now is not None and item > 0:
             before, _ = self._moment(item - 1)
         return StateView(timeline.seq(item), now, before, error, ending)
+
+    def ending(self, item: int, *, held: bool) -> str:
+        """Say how the run ends where an item is its last one and no terminal record; else nothing."""
+        timeline = self.timeline
+        if self.is_window or not self.reader.complete or item != timeline.items - 1:
+            return ""
+        if timeline.kind(item) == "terminal":
+            return ""
+        if held:
+            return "● a process is seen holding the lock: more may follow"
+        calls = timeline.open_calls(item)
+        unanswered = f", {units.plural(calls, 'call')} without a result: outcome unknown" if calls else ""
+        return f"✗ end of file: no terminal record{unanswered}"
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
@@ -262,12 +303,3 @@ class Reading:
             if columns.kind[place] == RESULT and call >= 0 and call not in found:
                 found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
         return tuple(found.get(call) for call in range(total))
-
-
-def damaged_places(timeline: Timeline) -> int:
-    """Give the number on the damage badge: findings that count, what a crash leaves not among them."""
-    return sum(
-        CODES[mark.code].severity != "info" and mark.code not in _ONLY_NAMED
-        for index, mark in enumerate(timeline.marks)
-        if index != timeline.last_line_mark
-    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
-from refold.core.timeline import Timeline
+from refold.core.timeline import Bucket, Timeline
 
 IDLE: Final = 20.0
 """Seconds after which waiting is drawn no longer than this."""
@@ -18,6 +18,8 @@ IDLE: Final = 20.0
 _SLICE: Final = 2000
 _LOOKED_AT: Final = 64
 _LABELS: Final = 6
+_MARKED: Final = 0.3
+"""The share of the ruler that marks of errors may take, so that they stand out."""
 
 _KINDS: Final[dict[str, tuple[str, Role]]] = {
     "meta": ("█", "user"),
@@ -41,6 +43,7 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
     buckets = timeline.buckets(width)
     if not buckets:
         return (_NOTHING,) * width
+    busy = _busy(timeline, buckets)
     cells: list[RulerCell] = []
     before = -1
     for column in range(width):
@@ -48,13 +51,23 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
         bucket = buckets[index]
         if bucket.damage and index != before:
             cells.append(_DAMAGE)
-        elif bucket.error and index != before:
+        elif bucket.error and index != before and (busy is None or index in busy):
             cells.append(_ERROR)
         else:
             glyph, role = _KINDS[bucket.kind]
             cells.append(RulerCell(Safe("▆" if bucket.kind == "damage" else glyph), role))
         before = index
     return tuple(cells)
+
+
+def _busy(timeline: Timeline, buckets: Sequence[Bucket]) -> frozenset[int] | None:
+    """Give the stretches with the most errors where many have some; None where each can have its mark."""
+    if sum(bucket.error for bucket in buckets) <= len(buckets) * _MARKED:
+        return None
+    errors = [timeline.errors(timeline.row(bucket.last_row).item) for bucket in buckets]
+    counts = [after - before for after, before in zip(errors, [0, *errors], strict=False)]
+    most = sorted(counts)[int(len(counts) * (1 - _MARKED))]
+    return frozenset(index for index, count in enumerate(counts) if count > most)
 
 
 def labels_by_count(timeline: Timeline, width: int) -> Line:

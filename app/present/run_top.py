@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from refold.app.lines import Cell, Line
 from refold.app.present import units
 from refold.app.present.layout import cell
+from refold.app.present.reading import Reading
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.status import StatusName
@@ -24,10 +25,32 @@ class RunTop(NamedTuple):
     fork_of: str = ""
     damaged: int = 0
     torn: bool = False
-    progress: float = 0.0
     turns: int | None = None
     calls: int = 0
     tokens: int = 0
+
+
+def run_top(reading: Reading, *, held: bool) -> RunTop:
+    """Take from an open run what its first row says."""
+    reader, timeline, meta = reading.reader, reading.timeline, reading.reader.meta
+    top = RunTop(
+        reader.run_id,
+        format=reader.format.name,
+        model=meta.fingerprint.model if meta is not None else "",
+        fork_of=meta.forked_from.run_id if meta is not None and meta.forked_from is not None else "",
+        damaged=reading.damaged,
+        torn=timeline.torn is not None,
+    )
+    if reading.is_window:
+        return top
+    if reader.complete:
+        top = top._replace(status=reading.status(held=held).name)
+    if not timeline.items:
+        return top
+    last = timeline.items - 1
+    return top._replace(
+        turns=timeline.turn(last), calls=timeline.calls(last), tokens=timeline.counters(last).tokens
+    )
 
 
 def top_left(top: RunTop) -> Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -91,13 +91,26 @@ class PaneTabs(LineBar):
 class RunPane(Vertical):
     """Shows one pane for one place; the place may change ten times before it is read once."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    @dataclass
+    class Settled(Message):
+        """The cursor rests: what lags behind it can catch up."""
+
+    def __init__(self, where: Callable[[], Place | None], *, id: str | None = None) -> None:  # noqa: A002
+        """Show panes.
+
+        Args:
+            where: Tells where the cursor stands.
+            id: The CSS id.
+        """
         super().__init__(id=id)
+        self._where = where
         self.view = View()
         self.pattern: re.Pattern[str] | None = None
         self._open: PaneName = "record"
         self._at: Place | None = None
         self._request = 0
+        self._due = 0.0
+        self._asked = asyncio.Event()
         self._as_hex = False
         self._window = _FIRST_WINDOW
         self._shown: tuple[PaneName, int] | None = None
@@ -108,7 +121,7 @@ class RunPane(Vertical):
         yield LinePager(id="pane-lines")
 
     @property
-    def name_shown(self) -> PaneName:
+    def open_pane(self) -> PaneName:
         """The pane that is open."""
         return self._open
 
@@ -123,18 +136,13 @@ class RunPane(Vertical):
         self.query_one(PaneTabs).show(name)
         self.fill()
 
-    def go(self, place: Place) -> None:
-        """Follow the cursor, a moment later."""
-        moved = self._at is None or place.row != self._at.row or place.reading is not self._at.reading
-        self._at = place
-        if moved:
-            self._as_hex = False
-            self._window = _FIRST_WINDOW
-        self._start(_SETTLED)
+    def follow(self) -> None:
+        """Follow the cursor once it has settled."""
+        self._ask(_SETTLED)
 
     def fill(self) -> None:
         """Make the lines anew, now."""
-        self._start(0)
+        self._ask(0)
 
     def toggle_thinking(self) -> None:
         """Show or fold what the model thought."""
@@ -155,17 +163,39 @@ class RunPane(Vertical):
     def _resized(self) -> None:
         self.fill()
 
-    def _start(self, delay: float) -> None:
+    def on_mount(self) -> None:
+        """Begin to serve."""
+        self._serve()
+
+    def _ask(self, delay: float) -> None:
         self._request += 1
-        if self._at is not None:
-            self._fill(self._request, self._at, delay)
+        self._due = time.monotonic() + delay
+        self._asked.set()
 
     @work(group="pane", exclusive=True)
-    async def _fill(self, request: int, place: Place, delay: float) -> None:
-        if delay:
-            await asyncio.sleep(delay)
+    async def _serve(self) -> None:
+        """Make lines for the place of the cursor, again and again, whenever it has settled."""
+        while True:
+            await self._asked.wait()
+            # Each step of the cursor puts the time off.
+            while (wait := self._due - time.monotonic()) > 0:  # noqa: ASYNC110
+                await asyncio.sleep(wait)
+            self._asked.clear()
+            self.post_message(self.Settled())
+            place = self._where()
+            if place is not None:
+                self._arrive(place)
+                await self._fill(self._request, place)
+
+    def _arrive(self, place: Place) -> None:
+        if self._at is None or place.row != self._at.row or place.reading is not self._at.reading:
+            self._as_hex = False
+            self._window = _FIRST_WINDOW
+        self._at = place
+
+    async def _fill(self, request: int, place: Place) -> None:
         width = self.pager.width
-        if request != self._request or width < 4 or not self.display:
+        if width < 4 or not self.display:
             return
         try:
             if self._open == "raw":
@@ -173,7 +203,10 @@ class RunPane(Vertical):
                 return
             await self._fill_lines(request, place, width)
         except RefoldError as error:
-            message: list[Line] = [(cell(str(error), "problem", 1000),), (cell(error.remedy, "dim", 1000),)]
+            message: list[Line] = [
+                (cell(str(error), "problem", 1000),),
+                (cell(error.remedy, "dim", 1000),),
+            ]
             self._show(FixedRows(message), 0, place)
 
     async def _fill_lines(self, request: int, place: Place, width: int) -> None:

@@ -38,8 +38,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = """
     LineList {
         overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-gutter: stable;
+        overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
     """

@@ -30,8 +30,7 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = """
     LinePager {
         overflow-x: auto;
-        overflow-y: auto;
-        scrollbar-gutter: stable;
+        overflow-y: scroll;
         scrollbar-size: 0 1;
     }
     """

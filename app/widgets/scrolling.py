@@ -7,15 +7,12 @@ from textual.scroll_view import ScrollView
 
 
 def set_virtual_size(view: ScrollView, size: Size) -> None:
-    """Tell a view how much there is to scroll.
+    """Tell a view with a lasting vertical scrollbar (`overflow-y: scroll`) how much there is to scroll.
 
-    Textual (8.2.8) lays out the screen for every new size, which costs more than drawing the view. That is
-    needed only where a scrollbar comes or goes.
+    Textual (8.2.8) lays out the screen for every new size, which costs more than drawing the view.
     """
-    shown, needed = view.show_vertical_scrollbar, size.height > view.size.height
-    if shown is not needed or size.width != view.virtual_size.width:
+    if not view.show_vertical_scrollbar or size.width != view.virtual_size.width:
         view.virtual_size = size
         return
     view.set_reactive(ScrollView.virtual_size, size)
-    if shown:
-        view.vertical_scrollbar.window_virtual_size = size.height
+    view.vertical_scrollbar.window_virtual_size = size.height

@@ -1,0 +1,109 @@
+"""The search of an open run: begun, carried on in slices beside everything else, walked through, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Coroutine
+from typing import Final
+
+from textual.screen import Screen
+
+from refold.app.lines import Cell, Line
+from refold.app.present import units
+from refold.app.present.find import Hunt
+from refold.app.present.layout import cell
+from refold.app.safe import Safe
+from refold.app.screens.run_file import SLICE
+from refold.core.search import text_pattern
+from refold.core.store.reader import RunReader
+
+_REDRAW: Final = 0.1
+_GROUP: Final = "search"
+
+
+class RunFind:
+    """One search at a time; the first match is gone to at once, the others are counted meanwhile."""
+
+    def __init__(self, screen: Screen[None], go: Callable[[int], None], changed: Callable[[], None]) -> None:
+        """Search for a screen.
+
+        Args:
+            screen: Whose workers do it.
+            go: Puts the cursor on an item.
+            changed: Is called when there is something else to tell.
+        """
+        self.query = ""
+        """What is searched for; empty while nothing is."""
+        self._screen = screen
+        self._go = go
+        self._changed = changed
+        self._hunt: Hunt | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """The matches in what is shown."""
+        return text_pattern(self.query) if self.query else None
+
+    def begin(self, reader: RunReader, query: str, item: int) -> None:
+        """Look for a text from an item on."""
+        self.query = query
+        self._hunt = Hunt(reader, query, item)
+        self._run()
+
+    def stop(self) -> None:
+        """Look for nothing."""
+        self._screen.workers.cancel_group(self._screen, _GROUP)
+        self._hunt = None
+        self.query = ""
+
+    def carry_on(self) -> None:
+        """Look at what came after the search was done."""
+        if self._hunt is not None and self._hunt.complete and self._hunt.outstanding:
+            self._run()
+
+    def neighbour(self, item: int, step: int) -> int | None:
+        """Give the next match after (step 1) or before (step -1) an item."""
+        if self._hunt is None:
+            return None
+        return self._hunt.after(item) if step > 0 else self._hunt.before(item)
+
+    def words(self, item: int | None) -> Line:
+        """Say what is searched for and how many records match."""
+        hunt = self._hunt
+        if hunt is None:
+            return ()
+        place = hunt.place(item) if item is not None else None
+        count = f"{units.grouped(len(hunt.hits))}{'' if hunt.complete else '…'}"
+        where = f"{place} of {count}" if place is not None else f"{count} found"
+        return (cell("/", "dim"), cell(hunt.query, "match", 20), Cell(Safe(f" {where}  "), "dim"))
+
+    def _run(self) -> None:
+        work: Callable[[], Coroutine[None, None, None]] = self._work
+        self._screen.run_worker(work, group=_GROUP, exclusive=True)
+
+    async def _work(self) -> None:
+        hunt = self._hunt
+        if hunt is None:
+            return
+        first = not hunt.complete
+        now = drawn = time.perf_counter()
+        deadline = now + SLICE
+        for _ in hunt.steps():
+            if first and hunt.hits:
+                first = False
+                self._go(hunt.hits[0])
+            now = time.perf_counter()
+            if now < deadline:
+                continue
+            if now - drawn > _REDRAW:
+                drawn = now
+                self._changed()
+            await asyncio.sleep(0)
+            deadline = time.perf_counter() + SLICE
+        if first and hunt.hits:
+            self._go(hunt.hits[0])
+        if not hunt.hits:
+            self._screen.notify("No record of this run shows this text.", severity="warning")
+        self._changed()
