@@ -57,7 +57,7 @@ class Reading:
 
     @classmethod
     def of_end(cls, reader: RunReader) -> Reading | None:
-        """Read the end of a large run that has not ended, before all of it is read; None for any other run."""
+        """Read the end of a large run that has not ended, before all of it is read; None for others."""
         if reader.size < _LARGE:
             return None
         window = reader.tail_timeline()

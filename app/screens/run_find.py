@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Final
 
 from textual.screen import Screen
@@ -80,13 +80,12 @@ class RunFind:
         return (cell("/", "dim"), cell(hunt.query, "match", 20), Cell(Safe(f" {where}  "), "dim"))
 
     def _run(self) -> None:
-        work: Callable[[], Coroutine[None, None, None]] = self._work
-        self._screen.run_worker(work, group=_GROUP, exclusive=True)
+        self._screen.run_worker(self._work, group=_GROUP, exclusive=True)
 
-    async def _work(self) -> None:
+    async def _work(self) -> int:
         hunt = self._hunt
         if hunt is None:
-            return
+            return 0
         first = not hunt.complete
         now = drawn = time.perf_counter()
         deadline = now + SLICE
@@ -107,3 +106,4 @@ class RunFind:
         if not hunt.hits:
             self._screen.notify("No record of this run shows this text.", severity="warning")
         self._changed()
+        return len(hunt.hits)
