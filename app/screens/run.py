@@ -83,7 +83,7 @@ class RunScreen(Screen[None]):
         self.timeline = LineList(can_follow=True, id="timeline")
         self.pane = RunPane(self._place, id="pane")
         self.ruler = RunRuler(id="ruler")
-        self.find = RunFind(self, self._go_to_item, self._draw_top)
+        self.find = RunFind()
         self._top = TopBar(id="top")
         self._banner = Banner(id="banner")
         self._settings = settings
@@ -183,7 +183,8 @@ class RunScreen(Screen[None]):
         self.pane.follow()
         if finished:
             self._look_for_holder()
-            self.find.carry_on()
+            if self.find.outstanding:
+                self._search()
             await self.ruler.measure()
         if finished or now - self._ruler_drawn >= _RULER_REDRAW:
             self._ruler_drawn = now
@@ -439,9 +440,17 @@ class RunScreen(Screen[None]):
         else:
             self.find.begin(reading.reader, event.text, item)
             self._mark_matches()
+            self._search()
+
+    @work(group="search", exclusive=True)
+    async def _search(self) -> None:
+        await self.find.work(self._go_to_item, self._draw_top)
+        if self.find.query and not self.find.found:
+            self.notify("No record of this run shows this text.", severity="warning")
 
     def action_stop_search(self) -> None:
         """Look for nothing any more."""
+        self.workers.cancel_group(self, "search")
         self.find.stop()
         self._mark_matches()
         self._draw_top()

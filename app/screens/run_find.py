@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from textual.screen import Screen
-
 from refold.app.lines import Cell, Line
 from refold.app.present import units
 from refold.app.present.find import Hunt
@@ -20,25 +18,14 @@ from refold.core.search import text_pattern
 from refold.core.store.reader import RunReader
 
 _REDRAW: Final = 0.1
-_GROUP: Final = "search"
 
 
 class RunFind:
     """One search at a time; the first match is gone to at once, the others are counted meanwhile."""
 
-    def __init__(self, screen: Screen[None], go: Callable[[int], None], changed: Callable[[], None]) -> None:
-        """Search for a screen.
-
-        Args:
-            screen: Whose workers do it.
-            go: Puts the cursor on an item.
-            changed: Is called when there is something else to tell.
-        """
+    def __init__(self) -> None:
         self.query = ""
         """What is searched for; empty while nothing is."""
-        self._screen = screen
-        self._go = go
-        self._changed = changed
         self._hunt: Hunt | None = None
 
     @property
@@ -46,22 +33,25 @@ class RunFind:
         """The matches in what is shown."""
         return text_pattern(self.query) if self.query else None
 
+    @property
+    def found(self) -> bool:
+        """Whether any record matches, as far as is known."""
+        return self._hunt is not None and bool(self._hunt.hits)
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether records came after the search was done."""
+        return self._hunt is not None and self._hunt.complete and self._hunt.outstanding
+
     def begin(self, reader: RunReader, query: str, item: int) -> None:
-        """Look for a text from an item on."""
+        """Look for a text from an item on, once `work` is awaited."""
         self.query = query
         self._hunt = Hunt(reader, query, item)
-        self._run()
 
     def stop(self) -> None:
         """Look for nothing."""
-        self._screen.workers.cancel_group(self._screen, _GROUP)
         self._hunt = None
         self.query = ""
-
-    def carry_on(self) -> None:
-        """Look at what came after the search was done."""
-        if self._hunt is not None and self._hunt.complete and self._hunt.outstanding:
-            self._run()
 
     def neighbour(self, item: int, step: int) -> int | None:
         """Give the next match after (step 1) or before (step -1) an item."""
@@ -79,31 +69,31 @@ class RunFind:
         where = f"{place} of {count}" if place is not None else f"{count} found"
         return (cell("/", "dim"), cell(hunt.query, "match", 20), Cell(Safe(f" {where}  "), "dim"))
 
-    def _run(self) -> None:
-        self._screen.run_worker(self._work, group=_GROUP, exclusive=True)
+    async def work(self, go: Callable[[int], None], changed: Callable[[], None]) -> None:
+        """Search in small slices.
 
-    async def _work(self) -> int:
+        Args:
+            go: Puts the cursor on an item: the first match.
+            changed: Is called when there is something else to tell.
+        """
         hunt = self._hunt
         if hunt is None:
-            return 0
+            return
         first = not hunt.complete
         now = drawn = time.perf_counter()
         deadline = now + SLICE
         for _ in hunt.steps():
             if first and hunt.hits:
                 first = False
-                self._go(hunt.hits[0])
+                go(hunt.hits[0])
             now = time.perf_counter()
             if now < deadline:
                 continue
             if now - drawn > _REDRAW:
                 drawn = now
-                self._changed()
+                changed()
             await asyncio.sleep(0)
             deadline = time.perf_counter() + SLICE
         if first and hunt.hits:
-            self._go(hunt.hits[0])
-        if not hunt.hits:
-            self._screen.notify("No record of this run shows this text.", severity="warning")
-        self._changed()
-        return len(hunt.hits)
+            go(hunt.hits[0])
+        changed()
