@@ -717,7 +717,7 @@ ROW = st.builds(
 
 @given(st.lists(st.none() | ROW, max_size=12))
 def test_rows_survive_their_packing(found: Sequence[RunSummary | None]) -> None:
-    names = [f"run-{number}.json" for number in range(len(found))]
+    names = "/".join(f"run-{number}.json" for number in range(len(found)))
     stamps = packed([*range(len(found)), *(number * 10**9 for number in range(len(found)))])
     again = unpack(pack(found), "/runs/", names, stamps)
     for number, (before, after) in enumerate(zip(found, again, strict=True)):

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -35,7 +35,7 @@ from refold.core.store.roots import Root as Root
 from refold.core.store.shelf import Gone as Gone
 from refold.core.store.shelf import Item as Item
 from refold.core.store.shelf import Progress as Progress
-from refold.core.store.shelf import Shelf, Slot
+from refold.core.store.shelf import Shelf, Slot, Unread
 from refold.core.store.summarise import empty, not_a_file, preview, summarise, unopened
 from refold.core.summary import RunSummary
 
@@ -51,15 +51,12 @@ _LIVE_READERS = 2
 """Big runs that grow keep their index, so that only what is new is read."""
 
 
-class _Unread(NamedTuple):
-    """A run that has to be read."""
-
-    shelf: Shelf
-    slot: Slot
-
-
 _Rows: TypeAlias = tuple[Shelf, list[RunSummary]]
 """Rows that stand, all of one directory."""
+
+
+_updated = attrgetter("updated")
+_mtime = itemgetter(0)
 
 
 class _Pass(NamedTuple):
@@ -198,18 +195,18 @@ class Catalog:
         """Read whole directories, then tell what is new in them."""
         looked_ns = time.time_ns()
         rows: list[_Rows] = []
-        unread: list[_Unread] = []
+        unread: list[Unread] = []
         for shelf in shelves:
-            standing, slots = yield from shelf.look()
+            standing, waiting = yield from shelf.look()
             rows.append((shelf, standing))
-            unread += [_Unread(shelf, slot) for slot in slots]
+            unread += waiting
         yield from self._tell(rows, unread, looked_ns)
 
     def _look_again(self, journals: dict[str, Shelf]) -> Iterator[Item]:
         """Look at single runs, then tell what is new of them."""
         looked_ns = time.time_ns()
         rows: list[_Rows] = []
-        unread: list[_Unread] = []
+        unread: list[Unread] = []
         for path, shelf in journals.items():
             found = look(path)
             if found is None:
@@ -218,12 +215,12 @@ class Catalog:
             slot = shelf.look_at(found, lock_inode(path))
             row = shelf.row(slot)
             if row is None:
-                unread.append(_Unread(shelf, slot))
+                unread.append((found.mtime_ns, slot.place, slot.page, shelf))
             else:
                 rows.append((shelf, [row]))
         yield from self._tell(rows, unread, looked_ns)
 
-    def _tell(self, rows: list[_Rows], unread: list[_Unread], looked_ns: int) -> Iterator[Item]:
+    def _tell(self, rows: list[_Rows], unread: list[Unread], looked_ns: int) -> Iterator[Item]:
         locked = locked_inodes() or frozenset()
         now = _Pass(
             looked_ns, {directory: shelf.held_now(locked) for directory, shelf in self._shelves.items()}
@@ -231,24 +228,25 @@ class Catalog:
         for shelf, of_one in _newest_first(rows):
             yield from shelf.tell_all(of_one, now.held[shelf.directory])
         unread.sort(key=_mtime, reverse=True)
-        later: list[_Unread] = []
+        later: list[tuple[Shelf, Slot]] = []
         done = 0
-        for place, run in enumerate(unread):
-            found = run.shelf.candidate(run.slot)
-            if found.size <= (_SHORT if place < _FIRST else _BIG) or odd_kind(found.mode):
-                yield from self._read(run, found, now, Progress(done, len(unread)))
+        for number, (_, place, page, shelf) in enumerate(unread):
+            slot = Slot(page, place)
+            found = shelf.candidate(slot)
+            if found.size <= (_SHORT if number < _FIRST else _BIG) or odd_kind(found.mode):
+                yield from self._read(shelf, slot, now, Progress(done, len(unread)))
                 done += 1
                 continue
-            later.append(run)
-            if found.stem not in run.shelf.told:
-                yield from _preview(run.shelf, found, now)
-        for run in later:
-            yield from self._read(run, run.shelf.candidate(run.slot), now, Progress(done, len(unread)))
+            later.append((shelf, slot))
+            if found.stem not in shelf.told:
+                yield from _preview(shelf, found, now)
+        for shelf, slot in later:
+            yield from self._read(shelf, slot, now, Progress(done, len(unread)))
             done += 1
 
-    def _read(self, run: _Unread, found: Candidate, now: _Pass, progress: Progress) -> Iterator[Item]:
+    def _read(self, shelf: Shelf, slot: Slot, now: _Pass, progress: Progress) -> Iterator[Item]:
         """Read a run in full and tell its row."""
-        shelf, slot = run
+        found = shelf.candidate(slot)
         settled = list_cache.is_settled(found, now.looked_ns)
         try:
             row = yield from self._summary(found, shelf.root.hint, progress, settled=settled)
@@ -323,13 +321,5 @@ def _newest_first(rows: Sequence[_Rows]) -> Iterator[tuple[Shelf, Iterable[RunSu
         yield shelf, (row,)
 
 
-_updated = attrgetter("updated")
-
-
 def _stem(path: str) -> str:
     return os.path.basename(path).removesuffix(SUFFIX)  # noqa: PTH119 - a str, as scandir gives it
-
-
-def _mtime(run: _Unread) -> int:
-    page, place = run.slot
-    return page.stamps[len(page.rows) + place]

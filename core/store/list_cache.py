@@ -112,13 +112,12 @@ def _page(block: _Block) -> Page | None:
     """Give the page of a block, None where its columns do not belong together."""
     stamps = array("q")
     directory = os.path.join(block.directory, "")  # noqa: PTH118 - a prefix of strings
-    names = block.names.split("/") if block.names else []
     try:
         stamps.frombytes(block.stamps)
-        rows = unpack(_decode_rows(block.rows), directory, names, stamps)
+        rows = unpack(_decode_rows(block.rows), directory, block.names, stamps)
     except (ValueError, IndexError, msgspec.DecodeError):
         return None
-    return Page(block.names, stamps, rows) if len(stamps) == 5 * len(names) else None
+    return Page(block.names, stamps, rows) if len(stamps) == 5 * len(rows) else None
 
 
 def _adopt(block: _Block, device: int, shelf: Shelf, unread: Mapping[str, Slot]) -> None:

@@ -15,7 +15,6 @@ import msgspec
 from refold.core.store.roots import SUFFIX
 from refold.core.summary import RunSummary
 
-_ENDING: Final = len(SUFFIX)
 _FIELDS: Final = RunSummary.__struct_fields__
 _HINTS: Final = get_type_hints(RunSummary)
 _FROM_FILE: Final = ("id", "path", "size", "updated")
@@ -67,40 +66,42 @@ def _packed(places: list[int]) -> bytes:
     return array("I", places[:1] if len(set(places)) == 1 else places).tobytes()
 
 
-def unpack(
-    packed: PackedRows, directory: str, names: Sequence[str], stamps: array[int]
-) -> list[RunSummary | None]:
+def unpack(packed: PackedRows, directory: str, listing: str, stamps: array[int]) -> list[RunSummary | None]:
     """Give the rows again.
 
     Args:
         packed: The rows as columns.
         directory: Where they lie, with a slash at its end.
-        names: The names of the files.
+        listing: The names of the files, joined with slashes.
         stamps: Their sizes, then their mtimes in nanoseconds, then whatever else.
 
     Raises:
         ValueError: The columns do not belong together.
         IndexError: A column names a text that is not there.
     """
-    count = len(names)
+    # One call for all names: ids and paths are cut from the listing as a whole.
+    ids = listing.removesuffix(SUFFIX).split(f"{SUFFIX}/") if listing else []
+    paths = (directory + listing.replace("/", f"\0{directory}")).split("\0") if listing else []
+    count = len(ids)
     sizes, mtimes = stamps[:count].tolist(), stamps[count : 2 * count].tolist()
     gaps = frozenset(packed.missing)
     if gaps:
         kept = [place for place in range(count) if place not in gaps]
-        names, sizes, mtimes = ([column[place] for place in kept] for column in (names, sizes, mtimes))
+        ids, paths = [ids[place] for place in kept], [paths[place] for place in kept]
+        sizes, mtimes = [sizes[place] for place in kept], [mtimes[place] for place in kept]
     columns: dict[str, Sequence[object]] = {
-        "id": [name[:-_ENDING] for name in names],
-        "path": [directory + name for name in names],
+        "id": ids,
+        "path": paths,
         "size": sizes,
         "updated": [mtime / 1e9 for mtime in mtimes],
     }
     columns.update(zip(_NUMBERS, [array("q", column) for column in packed.numbers], strict=True))
     columns.update(zip(_FLAGS, packed.flags, strict=True))
     for name, places in zip(_TEXTS, packed.text_places, strict=True):
-        columns[name] = _spread(packed.texts, places, len(names))
+        columns[name] = _spread(packed.texts, places, len(ids))
     for name, places in zip(_LISTS, packed.list_places, strict=True):
-        columns[name] = _spread(packed.lists, places, len(names))
-    if any(len(column) != len(names) for column in columns.values()):
+        columns[name] = _spread(packed.lists, places, len(ids))
+    if any(len(column) != len(ids) for column in columns.values()):
         raise ValueError("columns of different length")
     rows: list[RunSummary | None] = list(map(RunSummary, *[columns[name] for name in _FIELDS]))
     if not gaps:
@@ -113,4 +114,4 @@ def _spread(values: Sequence[object], places: bytes, count: int) -> list[object]
     numbers = array("I", places)
     if len(numbers) == 1:
         return [values[numbers[0]]] * count
-    return [values[place] for place in numbers]
+    return list(map(values.__getitem__, numbers))

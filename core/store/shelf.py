@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -91,6 +92,9 @@ class Gone(NamedTuple):
 
 Item: TypeAlias = RunSummary | Progress | Gone
 
+Unread: TypeAlias = "tuple[int, int, Page, Shelf]"
+"""A run that has to be read: its mtime, and where it stands. Plain, for there are thousands at once."""
+
 
 class Shelf:
     """The pages of one directory."""
@@ -122,14 +126,14 @@ class Shelf:
             self._index = _index(self.pages)
         return self._index.get(name)
 
-    def look(self) -> Generator[Item, None, tuple[list[RunSummary], list[Slot]]]:
+    def look(self) -> Generator[Item, None, tuple[list[RunSummary], list[Unread]]]:
         """Read the directory.
 
         Returns:
-            The rows that still stand, and the places of the runs that have to be read.
+            The rows that still stand, and the runs that have to be read.
         """
         rows: list[RunSummary] = []
-        unread: list[Slot] = []
+        unread: list[Unread] = []
         pages: list[Page] = []
         locks: dict[str, int] = {}
         report = self.report
@@ -156,15 +160,19 @@ class Shelf:
                 yield from self.forget(stem)
         return rows, unread
 
-    def _sort_out(self, page: Page, rows: list[RunSummary], unread: list[Slot]) -> None:
+    def _sort_out(self, page: Page, rows: list[RunSummary], unread: list[Unread]) -> None:
+        count = len(page.rows)
+        mtimes = page.stamps[count : 2 * count]
         if not self.unsettled and None not in page.rows:
             rows += page.rows  # type: ignore[arg-type] # none of them is None
-            return
-        for place, row in enumerate(page.rows):
-            if row is None or page.names[place] in self.unsettled:
-                unread.append(Slot(page, place))
-            else:
-                rows.append(row)
+        elif not any(page.rows):
+            unread += zip(mtimes, range(count), repeat(page), repeat(self))
+        else:
+            for place, row in enumerate(page.rows):
+                if row is None or page.names[place] in self.unsettled:
+                    unread.append((mtimes[place], place, page, self))
+                else:
+                    rows.append(row)
 
     def look_at(self, found: Candidate, lock: int) -> Slot:
         """Take over a look at a single run; its row stands only if the file has not changed."""
