@@ -235,5 +235,7 @@ def _failed(root: Root, error: OSError | ValueError) -> RootReport:
 def _report(root: Root, runs: int, others: int) -> RootReport:
     if runs:
         return RootReport(root, "runs", runs, others, "1 run" if runs == 1 else f"{runs} runs")
-    detail = "no runs in it" if not others else f"no runs in it, but {others} other files"
+    detail = "no runs in it"
+    if others:
+        detail += f", but {others} other file{'' if others == 1 else 's'}"
     return RootReport(root, "empty", 0, others, detail)
