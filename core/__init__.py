@@ -1,4 +1,4 @@
-"""The runs of durable agents as data: journals, records, the fold, the timeline.
+"""The runs of durable agents as data: journals, records, fold, timeline; and the loop that drives an agent.
 
 A library of its own: it imports neither Textual nor anything of the program. Names are loaded when
 they are first used, so that importing one module does not import all of them. The fold of a whole
@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from refold.core.errors import BadRecord, FoldError, RefoldError, StoreError
+    from refold.core.agent import Agent, Budgets, Model, Tool, ToolResult, Turn, Usage
+    from refold.core.control import Control
+    from refold.core.errors import BadRecord, FoldError, RefoldError, RunExists, StoreError
     from refold.core.fingerprint import differences
     from refold.core.fold import Fold, salvage
     from refold.core.formats.journal import FISK_AI, NATIVE
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from refold.core.records import (
         VERSION,
         AssistantRecord,
+        Decision,
         Fingerprint,
         Message,
         MetaRecord,
@@ -27,13 +30,19 @@ if TYPE_CHECKING:
         ToolResultRecord,
         UserRecord,
     )
+    from refold.core.repair import RepairPlan, TornTail
+    from refold.core.resume import ResumePlan, ResumeRefused, ResumeRequest, plan_resume
+    from refold.core.runner import MemoryLog, Outcome, Progress, Runner
     from refold.core.state import Counters, PendingTurn, RunState, ToolCall
     from refold.core.state_json import state_json
     from refold.core.store.journal import Journal, JournalStore
     from refold.core.store.reader import RunReader
+    from refold.core.store.resume import open_to_resume, read_facts
 
 _HOMES = {
-    "errors": ("BadRecord", "FoldError", "RefoldError", "StoreError"),
+    "agent": ("Agent", "Budgets", "Model", "Tool", "ToolResult", "Turn", "Usage"),
+    "control": ("Control",),
+    "errors": ("BadRecord", "FoldError", "RefoldError", "RunExists", "StoreError"),
     "fingerprint": ("differences",),
     "fold": ("Fold", "salvage"),
     "formats.journal": ("FISK_AI", "NATIVE"),
@@ -41,6 +50,7 @@ _HOMES = {
     "records": (
         "VERSION",
         "AssistantRecord",
+        "Decision",
         "Fingerprint",
         "Message",
         "MetaRecord",
@@ -49,38 +59,64 @@ _HOMES = {
         "ToolResultRecord",
         "UserRecord",
     ),
+    "repair": ("RepairPlan", "TornTail"),
+    "resume": ("ResumePlan", "ResumeRefused", "ResumeRequest", "plan_resume"),
+    "runner": ("MemoryLog", "Outcome", "Progress", "Runner"),
     "state": ("Counters", "PendingTurn", "RunState", "ToolCall"),
     "state_json": ("state_json",),
     "store.journal": ("Journal", "JournalStore"),
     "store.reader": ("RunReader",),
+    "store.resume": ("open_to_resume", "read_facts"),
 }
 
 __all__ = [
     "FISK_AI",
     "NATIVE",
     "VERSION",
+    "Agent",
     "AssistantRecord",
     "BadRecord",
+    "Budgets",
+    "Control",
     "Counters",
+    "Decision",
     "Fingerprint",
     "Fold",
     "FoldError",
     "Journal",
     "JournalStore",
+    "MemoryLog",
     "Message",
     "MetaRecord",
+    "Model",
+    "Outcome",
     "PendingTurn",
+    "Progress",
     "Record",
     "RefoldError",
+    "RepairPlan",
+    "ResumePlan",
+    "ResumeRefused",
+    "ResumeRequest",
+    "RunExists",
     "RunReader",
     "RunState",
+    "Runner",
     "StoreError",
     "TerminalRecord",
+    "Tool",
     "ToolCall",
+    "ToolResult",
     "ToolResultRecord",
+    "TornTail",
+    "Turn",
+    "Usage",
     "UserRecord",
     "differences",
     "fold_bytes",
+    "open_to_resume",
+    "plan_resume",
+    "read_facts",
     "salvage",
     "state_json",
     "strict_records",

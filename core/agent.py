@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import TypeAlias
 
 import msgspec
 
 from refold.core.errors import RefoldError
 from refold.core.fingerprint import system_hash, tools_hash
-from refold.core.records import Fingerprint, Json
+from refold.core.records import VERSION, Fingerprint, Json, MetaRecord
 from refold.core.resume import Effect
 
 
@@ -30,9 +32,10 @@ class Usage(msgspec.Struct, frozen=True):
 class Turn(msgspec.Struct, frozen=True):
     """One reply of the model."""
 
-    content: tuple[Json, ...]
+    content: Sequence[Json]
     """Blocks in the wire shape: `{"type": "text", "text"}`, `{"type": "tool_use", "id", "name", "input"}`."""
     stop_reason: str = "end_turn"
+    """end_turn, tool_use, max_tokens, refusal, pause_turn; anything else counts as end_turn."""
     usage: Usage = Usage()
 
 
@@ -52,7 +55,7 @@ class Tool(msgspec.Struct, frozen=True):
     """JSON Schema of the input; its `required` keys are checked before the tool runs."""
     effect: Effect
     """read: changes nothing; idempotent: twice is as once; write: everything else. It decides whether a call
-    that may have run is run again after a crash."""
+    that may have run is run again after a crash, and whether calls may run side by side."""
     run: Callable[..., Awaitable[str | ToolResult]]
     """Called with the input as keyword arguments. An exception becomes a result that reports an error."""
 
@@ -67,7 +70,9 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 Model: TypeAlias = Callable[[Sequence[Mapping[str, Json]], Sequence[Tool]], Awaitable[Turn]]
-"""Given the messages so far, `{"role", "content"}` each, and the tools, gives the next turn."""
+"""Given the messages so far, `{"role", "content"}` each, and the tools, gives the next turn.
+
+The messages are a copy of its own. An exception ends the run with the reason error; a resume asks again."""
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -76,10 +81,16 @@ class Agent(msgspec.Struct, frozen=True):
     provider: str
     model_name: str
     system: str
-    tools: tuple[Tool, ...]
+    tools: Sequence[Tool]
     model: Model
     budgets: Budgets = Budgets()
     thinking_mode: str = "off"
+
+    def __post_init__(self) -> None:
+        names = [tool.name for tool in self.tools]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two tools are called {', '.join(twice)}")
 
     def fingerprint(self) -> Fingerprint:
         """Give what a later resume is compared with (formats/fisk-ai.md 4, version 3): never the prompt."""
@@ -87,7 +98,7 @@ class Agent(msgspec.Struct, frozen=True):
             model=self.model_name,
             system_hash=system_hash([self.system]),
             tools_hash=tools_hash(
-                {"Name": tool.name, "Description": tool.description, "InputSchema": dict(tool.input_schema)}
+                {"Name": tool.name, "Description": tool.description, "InputSchema": _plain(tool.input_schema)}
                 for tool in self.tools
             ),
             thinking_mode=self.thinking_mode,
@@ -100,24 +111,55 @@ class Agent(msgspec.Struct, frozen=True):
         """Give what each tool does, by name."""
         return {tool.name: tool.effect for tool in self.tools}
 
+    def opening(self, prompt: str, *, interactive: bool = False) -> MetaRecord:
+        """Give the meta record that a run of this agent begins with."""
+        return MetaRecord(
+            version=VERSION, fingerprint=self.fingerprint(), prompt=prompt, interactive=interactive, seq=1
+        )
+
 
 def load_agent(factory: str) -> Agent:
     """Call the factory named `package.module:name` and give its agent.
 
     Raises:
-        NoSuchAgent: the module or name is missing, or what it gives is no agent.
+        NoSuchAgent: the module or name is missing, it fails, or what it gives is no agent.
     """
     module_name, colon, name = factory.partition(":")
     if not colon or not module_name or not name:
         raise NoSuchAgent(f"{factory!a} names no factory", remedy="write it as package.module:factory")
     try:
-        made = getattr(importlib.import_module(module_name), name)()
-    except ImportError as error:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
         raise NoSuchAgent(
-            f"{factory!a}: {error}", remedy="check the name, and that Python finds the module (PYTHONPATH)"
+            f"{factory!a}: {error}", remedy="go to the directory of the module, or set PYTHONPATH"
         ) from error
-    except AttributeError as error:
-        raise NoSuchAgent(f"{factory!a}: {error}", remedy="check the name behind the colon") from error
+    except (Exception, SystemExit) as error:
+        raise NoSuchAgent(f"{factory!a}: the module cannot be imported: {_told(error)}") from error
+    make = getattr(module, name, None)
+    if not callable(make):
+        what = "nothing callable" if hasattr(module, name) else "nothing"
+        raise NoSuchAgent(
+            f"{factory!a}: {module_name} has {what} of the name {name!a}",
+            remedy="check the name behind the colon",
+        )
+    try:
+        made = make()
+    except (Exception, SystemExit) as error:
+        raise NoSuchAgent(f"{factory!a} failed: {_told(error)}") from error
     if not isinstance(made, Agent):
         raise NoSuchAgent(f"{factory!a} gives {type(made).__name__}, not a refold.core Agent")
     return made
+
+
+def _told(error: BaseException) -> str:
+    """Say what went wrong in a foreign module, and where: its author reads this."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    text = str(error)
+    return f"{type(error).__name__}: {text}{place}" if text else f"{type(error).__name__}{place}"
+
+
+def _plain(schema: Mapping[str, Json]) -> Json:
+    """Give a schema as JSON has it: a tuple counts as the list it would be written as."""
+    value: Json = msgspec.json.decode(msgspec.json.encode(schema))
+    return value

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from refold.core.errors import EmptyJournal, FoldError, UnsupportedVersion
+from refold.core.errors import EmptyJournal, FoldError, RefoldError, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
 from refold.core.records import Decision, Fingerprint, Json
 from refold.core.repair import RepairPlan
@@ -23,7 +23,8 @@ Effect: TypeAlias = Literal["read", "idempotent", "write", "unknown"]
 Verdict: TypeAlias = Literal["reused", "will_run", "unknown", "withheld"]
 """What a resume does with a call of the open turn."""
 
-Outcome: TypeAlias = Literal["accept", "ask", "refuse"]
+Answer: TypeAlias = Literal["accept", "ask", "refuse"]
+"""Whether a plan can be carried out as it is, needs an answer first, or cannot be."""
 
 CHOICES: Final = ("rerun", "failed", "done")
 """What can be decided about a call whose outcome nobody knows."""
@@ -77,6 +78,17 @@ class Reason(msgspec.Struct, frozen=True):
     message: str
 
 
+class ResumeRefused(RefoldError):
+    """A plan that is not accepted was to be carried out; nothing was written."""
+
+    def __init__(self, plan: ResumePlan) -> None:
+        super().__init__(
+            f"{plan.run_id}: not resumed: {'; '.join(reason.message for reason in plan.reasons)}",
+            remedy="see the whole plan with --plan" if plan.outcome == "refuse" else "answer what is asked",
+        )
+        self.plan = plan
+
+
 class ResumeFacts(msgspec.Struct, frozen=True):
     """What was read of a run, and what its agent says today."""
 
@@ -120,7 +132,7 @@ class ResumePlan(msgspec.Struct, frozen=True):
     run_id: str
     path: str
     format: str
-    outcome: Outcome
+    outcome: Answer
     reasons: tuple[Reason, ...]
     """What stands in the way, most severe first; empty for accept."""
     fingerprint: tuple[FingerprintRow, ...]
@@ -132,6 +144,8 @@ class ResumePlan(msgspec.Struct, frozen=True):
     iterations_left: int | None
     last_seq: int
     """The run must still end here when the plan is carried out."""
+    interactive: bool
+    """The run is a conversation: it reopens where the user speaks."""
     request: ResumeRequest
     forced: bool
     """The fingerprint differs and force goes past it."""
@@ -140,6 +154,11 @@ class ResumePlan(msgspec.Struct, frozen=True):
     """The argument list that does it; None where there is none."""
     notes: tuple[str, ...] = ()
     """What the reader should know although it stands in nobody's way."""
+
+    @property
+    def may_be_tried(self) -> bool:
+        """True where it is accepted, or only the lock can tell, which is taken before anything is done."""
+        return all(reason.code == "lock_unsure" for reason in self.reasons)
 
 
 def plan_resume(
@@ -159,8 +178,8 @@ def plan_resume(
     calls = () if state is None else _calls(facts, state, request)
     refused = [*_refusals(facts, request, changed=changed), *_bad_decisions(calls, request)]
     asked = _questions(facts, request, calls)
-    outcome: Outcome = "refuse" if refused else "ask" if asked else "accept"
-    saved = facts.saved
+    outcome: Answer = "refuse" if refused else "ask" if asked else "accept"
+    limits = facts.now or facts.saved
     return ResumePlan(
         run_id=facts.run_id,
         path=facts.path,
@@ -170,11 +189,12 @@ def plan_resume(
         fingerprint=rows,
         calls=calls,
         next_iteration=0 if state is None else state.next_iteration,
-        tokens_left=_left(saved.max_tokens, 0 if state is None else state.counters.tokens),
-        iterations_left=_left(saved.max_iterations, 0 if state is None else state.next_iteration),
+        tokens_left=_left(limits.max_tokens, 0 if state is None else state.counters.tokens),
+        iterations_left=_left(limits.max_iterations, _iterations_used(state)),
         last_seq=0 if state is None else state.last_seq,
+        interactive=state is not None and state.interactive,
         request=request,
-        forced=changed and request.force and bool(request.reason.strip()),
+        forced=request.force and bool(request.reason.strip()) and (changed or facts.now is None),
         repair=facts.repair,
         command=None if command is None or refused else tuple(command),
         notes=_notes(facts, state),
@@ -202,6 +222,11 @@ def fingerprint_rows(saved: Fingerprint, now: Fingerprint | None) -> tuple[Finge
 
 def _left(limit: int, used: int) -> int | None:
     return max(0, limit - used) if limit > 0 else None
+
+
+def _iterations_used(state: RunState | None) -> int:
+    """Give what counts against the limit: in a conversation each follow-up allows as many again."""
+    return 0 if state is None or state.interactive else state.next_iteration
 
 
 def _calls(facts: ResumeFacts, state: RunState, request: ResumeRequest) -> tuple[PlannedCall, ...]:
@@ -242,8 +267,8 @@ def _refusals(facts: ResumeFacts, request: ResumeRequest, *, changed: bool) -> l
     reasons: list[Reason] = []
     if facts.error is not None:
         reasons.append(_does_not_fold(facts.error))
-    elif facts.state is not None and facts.state.completed:
-        reasons.append(Reason("completed", "the run is completed: fork it to go on from some point"))
+    elif facts.state is not None:
+        reasons += _no_way_on(facts, facts.state)
     if facts.holder:
         reasons.append(Reason("locked", f"held by {facts.holder}: look at it read-only, or fork it"))
     if facts.now is not None and provider_refuses(facts.saved, facts.now):
@@ -254,6 +279,41 @@ def _refusals(facts: ResumeFacts, request: ResumeRequest, *, changed: bool) -> l
     if request.force and not request.reason.strip():
         reasons.append(Reason("no_reason", "force needs a reason, which is recorded"))
     return reasons
+
+
+def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
+    """Say why the records lead nowhere: nothing is left to do, or nothing that could be sent."""
+    if state.completed:
+        return [Reason("completed", "the run is completed: fork it to go on from some point")]
+    if facts.format != "refold" and state.run_id != facts.run_id:
+        return [
+            Reason(
+                "renamed",
+                f"the run calls itself {state.run_id!a}, its file {facts.run_id!a}: "
+                "its agent is given ids only where both are one",
+            )
+        ]
+    if state.pending is not None:
+        return []
+    if ends_on_reply(state) and not state.interactive and state.last_stop_reason in _STOP_REASONS:
+        why = "the model refused" if state.last_stop_reason == "refusal" else "the last reply was cut off"
+        return [Reason("ended", f"{why}, and nothing follows it: fork it with a new prompt instead")]
+    limits = facts.now
+    if limits is None or (ends_on_reply(state) and not state.interactive):
+        return []
+    if _left(limits.max_tokens, state.counters.tokens) == 0:
+        used = f"{state.counters.tokens} of {limits.max_tokens} tokens are used"
+        return [Reason("budget", f"{used}: give the agent more, then force with a reason")]
+    if _left(limits.max_iterations, _iterations_used(state)) == 0:
+        used = f"{state.next_iteration} of {limits.max_iterations} model calls are used"
+        return [Reason("max_iterations", f"{used}: give the agent more, then force with a reason")]
+    return []
+
+
+def ends_on_reply(state: RunState) -> bool:
+    """Say whether the model spoke last and is not to go on: there is nothing to send it."""
+    last = state.messages[-1].role if state.messages else ""
+    return state.pending is None and last == "assistant" and state.last_stop_reason != "pause_turn"
 
 
 def _does_not_fold(error: FoldError) -> Reason:
@@ -303,9 +363,21 @@ def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
         notes.append("what would run now is not known here: the agent compares the fingerprint itself")
     if state is not None and state.pending is None and state.last_stop_reason == "pause_turn":
         notes.append("the last turn was paused by the provider: what it kept may have expired")
-    if state is not None and state.pending is None and facts.stopped in _STOPS:
+    if state is not None and state.pending is None and facts.now is None and facts.stopped in _STOPS:
         notes.append(f"{_STOPS[facts.stopped]}: unchanged limits stop it again")
+    if state is not None and ends_on_reply(state):
+        notes.append(_after_reply(facts, state))
+    if state is not None and facts.format == "refold" and state.run_id != facts.run_id:
+        notes.append(f"the run calls itself {state.run_id!a}: its file was renamed")
     return tuple(notes)
+
+
+def _after_reply(facts: ResumeFacts, state: RunState) -> str:
+    if state.interactive:
+        return "the model spoke last: the run reopens where you speak"
+    if facts.format == "refold":
+        return "the last reply ended the task: only the record of its end is missing, and will be added"
+    return "the last reply ended the task, only the record of its end is missing: the agent may ask once more"
 
 
 def plan_json(plan: ResumePlan) -> dict[str, Json]:

@@ -8,15 +8,15 @@ repeats nothing, and a crash leaves at most the calls in flight open (formats/fi
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
-from refold.core.agent import Agent, Tool, ToolResult, Turn
-from refold.core.errors import RefoldError, StoreError
+from refold.core.agent import Agent, ToolResult, Turn
+from refold.core.calls import Calls, own_copy, said
+from refold.core.control import Aborted, Control, settled
+from refold.core.errors import BadRecord, StoreError
 from refold.core.fold import Fold
 from refold.core.formats.journal import NATIVE
 from refold.core.records import (
@@ -31,17 +31,11 @@ from refold.core.records import (
     ToolResultRecord,
     UserRecord,
 )
-from refold.core.resume import PlannedCall, ResumePlan
+from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, ends_on_reply
 from refold.core.state import RunState
-
-T = TypeVar("T")
 
 FollowUp = Callable[[], Awaitable[str | None]]
 """Asks the user what comes next; None to leave the run where it is."""
-
-
-class Aborted(RefoldError):
-    """The run was told to stop at once."""
 
 
 class Log(Protocol):
@@ -68,12 +62,15 @@ class MemoryLog:
 class Progress(msgspec.Struct, frozen=True):
     """Something that has just happened, for whoever watches."""
 
-    kind: Literal["turn", "call", "result", "user", "suspending", "end"]
+    kind: Literal["turn", "call", "result", "user", "end"]
     seq: int
     """Of the record that says so; 0 where none does."""
     text: str = ""
     name: str = ""
+    """The tool, or the reason of an end."""
     is_error: bool = False
+    input: Json = None
+    """Of a call."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -93,65 +90,11 @@ class Outcome(msgspec.Struct, frozen=True):
         return ""
 
 
-class Control:
-    """How a run is stopped from outside: once suspends it at the next boundary, twice aborts it."""
-
-    def __init__(self) -> None:
-        self.suspending = False
-        self._abort = asyncio.Event()
-
-    @property
-    def aborting(self) -> bool:
-        """True once the run was told to stop at once."""
-        return self._abort.is_set()
-
-    def stop(self) -> None:
-        """Ask for a suspend; ask again to abort."""
-        if self.suspending:
-            self._abort.set()
-        self.suspending = True
-
-    def abort(self) -> None:
-        """Stop at once: calls that are running are cancelled, and nothing is said about their results."""
-        self.suspending = True
-        self._abort.set()
-
-    @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM as `stop` while the block runs."""
-        loop = asyncio.get_running_loop()
-        taken = (signal.SIGINT, signal.SIGTERM)
-        for number in taken:
-            loop.add_signal_handler(number, self.stop)
-        try:
-            yield
-        finally:
-            for number in taken:
-                loop.remove_signal_handler(number)
-
-    async def unless_aborted(self, work: Awaitable[T]) -> T:
-        """Wait for some work, or for the abort, which cancels it.
-
-        Raises:
-            Aborted: the abort came first.
-        """
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._abort.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Aborted("stopped at once, as asked")
-            return task.result()
-        finally:
-            for one in (task, stop):
-                if not one.done():
-                    one.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await one
-
-
 class Runner:
-    """Drives one agent through one run. Use it once."""
+    """Drives one agent through one run. Use it once, on one event loop.
+
+    An append blocks the loop until it is durable: between a result and its record nothing else happens.
+    """
 
     def __init__(
         self,
@@ -162,13 +105,23 @@ class Runner:
         follow_up: FollowUp | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
+        """Prepare.
+
+        Args:
+            agent: what runs.
+            log: an open journal; left out, the run lives only as long as the program.
+            control: stops the run from outside.
+            follow_up: asks the user in an interactive run; without it the run ends where they would speak.
+            watch: told of everything that happens; it must not fail.
+        """
         self._agent = agent
         self._log: Log = MemoryLog() if log is None else log
         self._control = Control() if control is None else control
         self._follow_up = follow_up
         self._watch = watch
-        self._fold = Fold(NATIVE.decoder_for(VERSION))
-        self._tools = {tool.name: tool for tool in agent.tools}
+        self._decoder = NATIVE.decoder_for(VERSION)
+        self._fold = Fold(self._decoder)
+        self._calls = Calls(agent.tools, self._control, self._begun, self._answered)
         self._resumed: Resumed | None = None
         self._cap = agent.budgets.max_iterations
 
@@ -180,34 +133,30 @@ class Runner:
     async def run(self, prompt: str, *, interactive: bool = False) -> Outcome:
         """Begin a run with a prompt and drive it to its end, or to where it is suspended.
 
+        The log may hold the meta record already, as a journal does that was made with `agent.opening`.
+
         Raises:
             StoreError: a record could not be made durable; the journal is readable up to it.
         """
-        self._append(self.opening(self._agent, prompt, interactive=interactive))
+        self._append(self._agent.opening(prompt, interactive=interactive))
         return await self._drive(self._loop())
 
-    @staticmethod
-    def opening(agent: Agent, prompt: str, *, interactive: bool = False) -> MetaRecord:
-        """Give the meta record that a run of this agent begins with."""
-        return MetaRecord(
-            version=VERSION, fingerprint=agent.fingerprint(), prompt=prompt, interactive=interactive, seq=1
-        )
-
-    async def go_on(self, records: Sequence[Record], plan: ResumePlan | None = None) -> Outcome:
+    async def go_on(self, records: Iterable[Record], plan: ResumePlan) -> Outcome:
         """Go on from the records that are in the log already.
 
         Args:
             records: all of them, in order; the log must be open, and locked, since before they were read.
-            plan: an accepted plan; None for a run that has only been begun.
+            plan: what was decided, accepted.
 
         Raises:
+            ResumeRefused: the plan is not accepted; nothing was written.
             StoreError: a record could not be made durable; the journal is readable up to it.
             FoldError: the records do not fold.
         """
+        if plan.outcome != "accept":
+            raise ResumeRefused(plan)
         for record in records:
             self._fold.feed(record)
-        if plan is None:
-            return await self._drive(self._loop())
         reason = plan.request.reason if plan.forced else ""
         self._resumed = Resumed(plan.forced, reason, self._agent.fingerprint())
         return await self._drive(self._resume(plan.calls))
@@ -217,6 +166,9 @@ class Runner:
             return await work
         except Aborted as error:
             return self._end("cancelled", str(error))
+        except asyncio.CancelledError:
+            self._end("cancelled", "the program cancelled it")
+            raise
 
     async def _resume(self, calls: Sequence[PlannedCall]) -> Outcome:
         state = self.state
@@ -224,20 +176,12 @@ class Runner:
             self._cap = state.next_iteration + self._agent.budgets.max_iterations
         if state.pending is not None:
             await self._complete_pending(calls)
-        elif state.interactive and self._at_input_boundary(state):
-            return await self._boundary()
-        elif (
-            state.messages
-            and state.messages[-1].role == "assistant"
-            and state.last_stop_reason != "pause_turn"
-        ):
-            return self._end("completed")
+        elif ends_on_reply(state):
+            # Of a task that was done, only the record of its end is missing.
+            ended = await self._boundary() if state.interactive else self._end("completed")
+            if ended is not None:
+                return ended
         return await self._loop()
-
-    @staticmethod
-    def _at_input_boundary(state: RunState) -> bool:
-        last = state.messages[-1].role if state.messages else ""
-        return last == "assistant" and state.last_stop_reason != "pause_turn"
 
     async def _loop(self) -> Outcome:
         while True:
@@ -246,134 +190,101 @@ class Runner:
             if stop is not None:
                 return self._end(*stop)
             try:
-                turn = await self._control.unless_aborted(self._agent.model(_wire(state), self._agent.tools))
+                turn = await self._control.unless_aborted(self._asked(state))
+                record = _record(turn, state.next_iteration)
+                self._require_recordable(record)
             except (Aborted, StoreError):
                 raise
-            except Exception as error:
-                return self._end("error", f"llm call: {_said(error)}")
-            ended = await self._take(turn, state.next_iteration)
+            except (Exception, SystemExit) as error:
+                return self._end("error", f"llm call: {said(error)}")
+            ended = await self._take(record)
             if ended is not None:
                 return ended
 
+    async def _asked(self, state: RunState) -> Turn:
+        # A copy: what the model's code does to the messages must not change what was said.
+        messages: list[Mapping[str, Json]] = [
+            own_copy({"role": message.role, "content": list(message.content or ())})
+            for message in state.messages
+        ]
+        return await settled(self._agent.model(messages, self._agent.tools))
+
     def _stop_before_call(self, state: RunState) -> tuple[str, str] | None:
-        budgets = self._agent.budgets
         if self._control.suspending:
             return ("suspended", "")
-        if budgets.max_tokens and state.counters.tokens >= budgets.max_tokens:
-            return ("budget", f"{state.counters.tokens} of {budgets.max_tokens} tokens used")
+        if self._over_budget(state):
+            return ("budget", self._used(state))
         if state.next_iteration >= self._cap:
             return ("max_iterations", f"{state.next_iteration} model calls")
         return None
 
-    async def _take(self, turn: Turn, iteration: int) -> Outcome | None:
+    def _over_budget(self, state: RunState) -> bool:
+        limit = self._agent.budgets.max_tokens
+        return bool(limit) and state.counters.tokens >= limit
+
+    def _used(self, state: RunState) -> str:
+        return f"{state.counters.tokens} of {self._agent.budgets.max_tokens} tokens used"
+
+    def _require_recordable(self, record: AssistantRecord) -> None:
+        """Refuse a turn that could not be read again, or whose calls could not be told apart.
+
+        Raises:
+            BadRecord: it is such a turn.
+        """
+        readable = self._as_read(record)
+        calls = self._decoder.calls(readable.message.content if isinstance(readable, AssistantRecord) else ())
+        ids = [call_id for call_id, _, _ in calls]
+        if "" in ids or len(ids) != len(set(ids)):
+            raise BadRecord("the calls of a turn need ids, each its own")
+
+    async def _take(self, record: AssistantRecord) -> Outcome | None:
         """Journal a turn and do what follows from it; give the end where it is one."""
-        usage = turn.usage
-        seq = self._append(
-            AssistantRecord(
-                message=Message("assistant", turn.content),
-                iteration=iteration,
-                stop_reason=turn.stop_reason,
-                in_tokens=usage.in_tokens,
-                out_tokens=usage.out_tokens,
-                cache_read_tokens=usage.cache_read_tokens,
-                cache_create_tokens=usage.cache_create_tokens,
-            )
-        )
-        self._watch(Progress("turn", seq, _text(turn.content)))
-        if turn.stop_reason == "max_tokens":
+        seq = self._append(record)
+        self._watch(Progress("turn", seq, _text(record.message.content)))
+        if record.stop_reason == "max_tokens":
             return self._end("error", "the reply was cut off at the limit of tokens; its calls were not run")
-        if turn.stop_reason == "refusal":
+        if record.stop_reason == "refusal":
             return self._end("error", "the model refused")
-        pending = self.state.pending
-        if pending is None:
-            if turn.stop_reason == "pause_turn":
+        state = self.state
+        if state.pending is None:
+            if record.stop_reason == "pause_turn":
                 return None
-            return await self._boundary() if self.state.interactive else self._end("completed")
-        budgets, used = self._agent.budgets, self.state.counters.tokens
-        if budgets.max_tokens and used >= budgets.max_tokens:
-            return self._end("budget", f"{used} of {budgets.max_tokens} tokens used; the calls were not run")
-        await self._run_calls(
-            [PlannedCall(c.id, c.name, "unknown", "will_run", c.input) for c in pending.calls]
+            return await self._boundary() if state.interactive else self._end("completed")
+        if self._over_budget(state):
+            return self._end("budget", f"{self._used(state)}; the calls were not run")
+        await self._calls.run(
+            [PlannedCall(c.id, c.name, "unknown", "will_run", c.input) for c in state.pending.calls]
         )
         return None
 
-    async def _boundary(self) -> Outcome:
-        """Wait for the user; leave the run suspended where there is no more to come."""
+    async def _boundary(self) -> Outcome | None:
+        """Wait for the user, and journal what they say; the end where there is no more to come."""
         if self._control.suspending or self._follow_up is None:
             return self._end("suspended")
-        said = await self._control.unless_aborted(self._follow_up())
-        if said is None or self._control.suspending:
+        said_next = await self._control.unless_suspended(self._follow_up())
+        if said_next is None:
             return self._end("suspended")
-        seq = self._append(UserRecord(Message("user", ({"type": "text", "text": said},))))
-        self._watch(Progress("user", seq, said))
+        seq = self._append(UserRecord(Message("user", ({"type": "text", "text": said_next},))))
+        self._watch(Progress("user", seq, said_next))
         self._cap = self.state.next_iteration + self._agent.budgets.max_iterations
-        return await self._loop()
+        return None
 
     async def _complete_pending(self, calls: Sequence[PlannedCall]) -> None:
         """Finish the open turn: no call with a result runs again, what was decided is recorded so."""
         pending = self.state.pending
-        answered = set(pending.answered) if pending is not None else set()
-        todo = [call for call in calls if call.id not in answered]
-        for call in todo:
+        waiting = {call.id for call in pending.unanswered} if pending is not None else set()
+        for call in calls:
             decision = call.decision
-            if decision is not None and decision.choice != "rerun":
+            if call.id in waiting and decision is not None and decision.choice != "rerun":
                 failed = decision.choice == "failed"
                 text = decision.text or "outcome unknown: recorded as failed"
-                self._result(call, ToolResult(text, is_error=failed))
-        await self._run_calls(
-            [call for call in todo if call.decision is None or call.decision.choice == "rerun"]
-        )
+                self._answered(call, ToolResult(text, is_error=failed))
+        await self._calls.run([call for call in calls if call.id in waiting and call.verdict == "will_run"])
 
-    async def _run_calls(self, calls: Sequence[PlannedCall]) -> None:
-        """Run calls in order; neighbours that only read, or are as good twice, run side by side."""
-        group: list[PlannedCall] = []
-        for call in calls:
-            if self._may_overlap(call):
-                group.append(call)
-                continue
-            await self._together(group)
-            await self._together([call])
-            group = []
-        await self._together(group)
+    def _begun(self, call: PlannedCall) -> None:
+        self._watch(Progress("call", 0, name=call.name, input=call.input))
 
-    def _may_overlap(self, call: PlannedCall) -> bool:
-        tool = self._tools.get(call.name)
-        return tool is None or tool.effect in {"read", "idempotent"}
-
-    async def _together(self, calls: Sequence[PlannedCall]) -> None:
-        if not calls:
-            return
-
-        async def one(call: PlannedCall) -> None:
-            self._watch(Progress("call", 0, name=call.name))
-            self._result(call, await self._called(call))
-
-        async def all_of_them() -> None:
-            async with asyncio.TaskGroup() as group:
-                for call in calls:
-                    group.create_task(one(call))
-
-        try:
-            await self._control.unless_aborted(all_of_them())
-        except BaseExceptionGroup as several:
-            # A failed write is why the others were cancelled; it is what must be told.
-            raise several.exceptions[0] from several
-
-    async def _called(self, call: PlannedCall) -> ToolResult:
-        tool = self._tools.get(call.name)
-        if tool is None:
-            return ToolResult(f"there is no tool {call.name!r}", is_error=True)
-        refusal = _bad_input(tool, call.input)
-        if refusal:
-            return ToolResult(refusal, is_error=True)
-        given = call.input if isinstance(call.input, dict) else {}
-        try:
-            result = await tool.run(**given)
-        except Exception as error:
-            return ToolResult(_said(error), is_error=True)
-        return result if isinstance(result, ToolResult) else ToolResult(result)
-
-    def _result(self, call: PlannedCall, result: ToolResult) -> None:
+    def _answered(self, call: PlannedCall, result: ToolResult) -> None:
         block: Json = {
             "tool_use_id": call.id,
             "is_error": result.is_error,
@@ -390,34 +301,31 @@ class Runner:
 
     def _append(self, record: Record) -> int:
         """Make a record durable, then fold it: what is not on disk has not happened."""
-        if self._resumed is not None and isinstance(
-            record, AssistantRecord | UserRecord | ToolResultRecord | TerminalRecord
-        ):
+        if self._resumed is not None and not isinstance(record, MetaRecord):
             record = msgspec.structs.replace(record, resumed=self._resumed)
         seq = self._log.append(record)
         self._resumed = None
-        self._fold.feed(msgspec.structs.replace(record, seq=seq))
+        self._fold.feed(self._as_read(msgspec.structs.replace(record, seq=seq)))
         return seq
 
-
-def _bad_input(tool: Tool, given: Json) -> str:
-    if not isinstance(given, dict):
-        return "the input of a call must be an object"
-    required = tool.input_schema.get("required")
-    names = required if isinstance(required, list) else []
-    missing = [str(name) for name in names if name not in given]
-    return f"missing: {', '.join(missing)}" if missing else ""
+    def _as_read(self, record: Record) -> Record:
+        """Give a record as a resume would read it, so that both go on from the same."""
+        return self._decoder.record(NATIVE.encode(record)[:-1])
 
 
-def _said(error: BaseException) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def _record(turn: Turn, iteration: int) -> AssistantRecord:
+    usage = turn.usage
+    return AssistantRecord(
+        message=Message("assistant", tuple(turn.content)),
+        iteration=iteration,
+        stop_reason=turn.stop_reason,
+        in_tokens=usage.in_tokens,
+        out_tokens=usage.out_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_create_tokens=usage.cache_create_tokens,
+    )
 
 
 def _text(content: tuple[Json, ...] | None) -> str:
     blocks = [block for block in content or () if isinstance(block, dict) and block.get("type") == "text"]
     return "\n".join(str(block.get("text", "")) for block in blocks)
-
-
-def _wire(state: RunState) -> list[Mapping[str, Json]]:
-    return [{"role": message.role, "content": list(message.content or ())} for message in state.messages]

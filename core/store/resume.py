@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from refold.core.agent import Agent
 from refold.core.errors import BadRecord, FoldError, StoreError
 from refold.core.formats.journal import FISK_AI, NATIVE, JournalFormat
 from refold.core.records import (
@@ -127,20 +128,18 @@ def facts_of(
 def open_to_resume(
     store: JournalStore,
     run_id: str,
+    agent: Agent,
     *,
-    now: Fingerprint,
-    effects: Mapping[str, Effect],
     request: ResumeRequest | None = None,
     expected: int | None = None,
     repair: RepairPlan | None = None,
 ) -> Opened:
-    """Lock a native run, fold it, and decide whether it goes on.
+    """Lock a native run, fold it, and decide whether this agent may go on with it.
 
     Args:
         store: where it lies.
         run_id: the run.
-        now: the fingerprint of its agent.
-        effects: what the tools of its agent do.
+        agent: what is to go on.
         request: what is asked for.
         expected: the last sequence that a plan was shown for; None where none was.
         repair: the repair that was shown; with `request.repair` the one found now, if left out.
@@ -150,14 +149,16 @@ def open_to_resume(
         ResumeRefused: it may not go on, or a question is open; nothing was written, but a repair that was
             agreed to is done.
         PlanOutdated: the run is not the one that was shown; nothing was written.
+        TornTail: its end must be repaired first, and nobody agreed to that.
         StoreError: it cannot be opened.
+        FoldError: the damage is deeper than its end, or a newer version wrote it.
     """
     request = request or ResumeRequest()
     journal = _opened(store, run_id, request, repair)
     try:
         reader = RunReader.open(store.path_of(run_id))
         try:
-            plan = _decided(reader, now, effects, Notes(), request, expected)
+            plan = _decided(reader, agent.fingerprint(), agent.effects(), Notes(), request, expected)
         except BaseException:
             reader.close()
             raise
@@ -197,7 +198,9 @@ def hand_over(
         RunLocked: somebody holds the run.
         ResumeRefused: it may not go on, or a question is open.
         PlanOutdated: the run is not the one that was shown.
+        TornTail: its end must be repaired first, and nobody agreed to that.
         StoreError: it cannot be opened or written.
+        FoldError: the damage is deeper than its end, or a newer version wrote it.
     """
     request = request or ResumeRequest()
     with RunReader.open(path, hint=hint) as reader:
@@ -295,7 +298,7 @@ def last_fingerprint(reader: RunReader) -> Fingerprint | None:
         resumed = None if item < 0 else _resumed(reader, item)
         if resumed is not None and resumed.fingerprint is not None:
             return resumed.fingerprint
-        end = at if item < 0 else min(at, offsets[item] + len(_MARK))
+        end = at if item < 0 else offsets[item]
     return None
 
 

@@ -1,0 +1,141 @@
+"""How a run is stopped from outside: once suspends it at the next boundary, twice stops it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Iterator
+from types import FrameType
+from typing import TypeVar
+
+from refold.core.errors import RefoldError, StoreError
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Aborted(RefoldError):
+    """The run was told to stop at once."""
+
+
+class Withdrawn(RefoldError):
+    """Some work cancelled itself, which nobody had asked for."""
+
+
+class Control:
+    """The stop of one run. Use it on the thread of the run's event loop."""
+
+    def __init__(self) -> None:
+        self._suspend = asyncio.Event()
+        self._abort = asyncio.Event()
+
+    @property
+    def suspending(self) -> bool:
+        """True once the run was told to stop at the next boundary."""
+        return self._suspend.is_set()
+
+    @property
+    def aborting(self) -> bool:
+        """True once the run was told to stop at once."""
+        return self._abort.is_set()
+
+    def stop(self) -> None:
+        """Ask for a suspend; ask again to abort."""
+        if self.suspending:
+            self._abort.set()
+        self._suspend.set()
+
+    def abort(self) -> None:
+        """Stop at once: calls that are running are cancelled, and nothing is said about their results."""
+        self._suspend.set()
+        self._abort.set()
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM as `stop` while the block runs; a third one ends the process.
+
+        That is safe at any moment: what was acknowledged is on disk. Only for the main thread.
+        """
+        loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, _never if handler is None else handler)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self.aborting:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.stop()
+
+    async def unless_aborted(self, work: Awaitable[T]) -> T:
+        """Wait for some work, or for the abort, which cancels it.
+
+        Raises:
+            Aborted: the abort came first.
+        """
+        task, done = await _first(work, self._abort)
+        if not done:
+            await _cancel(task)
+        if task.cancelled() and self.aborting:
+            raise Aborted("stopped at once, as asked")
+        error = task.exception() if not task.cancelled() else None
+        if error is not None and not done and not isinstance(error, StoreError):
+            # Whatever the work says about being cancelled is no answer to what it was asked.
+            raise Aborted("stopped at once, as asked") from error
+        return task.result()
+
+    async def unless_suspended(self, work: Awaitable[T]) -> T | None:
+        """Wait for some work; None where the run is told to stop before it is done."""
+        task, done = await _first(work, self._suspend)
+        if not done:
+            await _cancel(task)
+            if task.cancelled() or task.exception() is not None:
+                return None
+        return task.result()
+
+
+async def settled(work: Awaitable[T]) -> T:
+    """Wait for the work of others, so that only our own cancelling ends us.
+
+    Raises:
+        Withdrawn: it ended as cancelled although nobody here cancelled it.
+    """
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Withdrawn("cancelled from within") from error
+
+
+async def _first(work: Awaitable[T], event: asyncio.Event) -> tuple[asyncio.Future[T], bool]:
+    """Wait until some work is done or an event has come; give the work, and whether it is done."""
+    task = asyncio.ensure_future(work)
+    signalled = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _cancel(task)
+        raise
+    finally:
+        signalled.cancel()
+    return task, task.done()
+
+
+async def _cancel(task: asyncio.Future[T]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _never(_: int, __: FrameType | None) -> None:
+    """Stand for a handler that was not installed from Python and cannot be put back."""
