@@ -1,0 +1,240 @@
+"""A resume before it is made: what is compared, what becomes of every open call, what will be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from refold.app import safe
+from refold.app.lines import Cell, Line, Role
+from refold.app.present import units
+from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
+from refold.app.present.rows import argument_cells
+from refold.app.safe import Safe
+from refold.core.resume import FingerprintRow, PlannedCall, ResumePlan, Verdict
+
+_LABEL: Final = 16
+_VALUE: Final = 24
+_TEXT: Final = 2000
+_OF_CALLS: Final = frozenset({"unknown_call", "withheld"})
+"""Reasons that stand beside the call they are about."""
+
+_VERDICTS: Final[dict[Verdict, tuple[str, Role]]] = {
+    "reused": ("reused", "good"),
+    "will_run": ("will run", "text"),
+    "unknown": ("OUTCOME UNKNOWN", "problem"),
+    "withheld": ("WITHHELD", "warn"),
+}
+_DECIDED: Final[dict[str, tuple[str, Role]]] = {
+    "rerun": ("will run again", "accent"),
+    "failed": ("recorded as failed", "accent"),
+    "done": ("recorded as done", "accent"),
+}
+_FAILED: Final = "outcome unknown: recorded as failed"
+
+
+class Drawn(NamedTuple):
+    """The lines of the dialog, and the call that each of them speaks of; empty for none."""
+
+    lines: tuple[Line, ...]
+    calls: tuple[str, ...]
+
+    def first_line(self, call_id: str) -> int | None:
+        """Give the line on which a call begins."""
+        return self.calls.index(call_id) if call_id in self.calls else None
+
+
+def is_open(call: PlannedCall) -> bool:
+    """Say whether something can be decided about a call: it has no result, and it is not simply run."""
+    return call.decision is not None or call.verdict in ("unknown", "withheld")
+
+
+def undecided(plan: ResumePlan) -> tuple[PlannedCall, ...]:
+    """Give the calls that wait for a decision."""
+    return tuple(call for call in plan.calls if call.verdict in ("unknown", "withheld"))
+
+
+def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), directory: str = "") -> Drawn:
+    """Give everything the dialog says about a plan.
+
+    Args:
+        plan: What would be done.
+        width: The cells of a line.
+        shown: The command that does it, as it is typed; empty where there is none.
+        directory: Where it is started.
+    """
+    lines: list[Line] = []
+    calls: list[str] = []
+
+    def add(more: Iterator[Line], call_id: str = "") -> None:
+        for line in more:
+            lines.append(line)
+            calls.append(call_id)
+
+    add(_obstacles(plan, width))
+    add(_command(shown, directory, width))
+    add(_where(plan, width))
+    add(_fingerprint(plan.fingerprint, width))
+    if plan.calls:
+        add(iter((BLANK, (cell("Calls of the open turn", "strong"),))))
+        for call in plan.calls:
+            add(_call(call, width), call.id)
+    add(_writes(plan, width))
+    return Drawn(tuple(lines), tuple(calls))
+
+
+def title(plan: ResumePlan) -> Line:
+    """Give the first row of the dialog."""
+    return (Cell(Safe("Resume "), "accent"), cell(plan.run_id, "strong", 60))
+
+
+def verdict(plan: ResumePlan) -> Line:
+    """Say in one row whether the run can go on now, and what is missing."""
+    if plan.outcome == "accept":
+        forced = ", past the changed fingerprint" if plan.forced else ""
+        return (Cell(Safe(f"✓ ready{forced}"), "good"),)
+    if plan.outcome == "refuse":
+        first = next(iter(plan.reasons)).message if plan.reasons else ""
+        more = sum(reason.code not in _OF_CALLS for reason in plan.reasons) - 1
+        rest = f"  and {more} more" if more > 0 else ""
+        return (Cell(Safe("✗ refused  "), "problem"), cell(first, "text", _TEXT), Cell(Safe(rest), "dim"))
+    waiting = len(undecided(plan))
+    asked: list[str] = []
+    if any(reason.code == "torn_tail" for reason in plan.reasons):
+        asked.append("agree to the repair of the end")
+    if waiting:
+        asked.append(f"decide about {units.plural(waiting, 'call')}")
+    if plan.may_be_tried:
+        asked.append("nobody can say whether it is held: it is locked first, then resumed")
+    return (Cell(Safe("? first: "), "warn"), cell(", then ".join(asked), "text", _TEXT))
+
+
+def _obstacles(plan: ResumePlan, width: int) -> Iterator[Line]:
+    """What stands in the way, and what is asked, beside what is asked about single calls."""
+    reasons = [reason for reason in plan.reasons if reason.code not in _OF_CALLS]
+    for reason in reasons:
+        asks = reason.code in ("torn_tail", "lock_unsure")
+        mark = Cell(Safe("? "), "warn") if asks else Cell(Safe("✗ "), "problem")
+        yield from flow((mark, cell(reason.message, "text", _TEXT)), width, 2)
+    if reasons:
+        yield BLANK
+
+
+def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]:
+    if not shown:
+        return
+    words = " ".join(shown)
+    yield from _labelled("Command", (cell(words, "strong", _TEXT),), width)
+    if directory:
+        yield from _labelled("in", (cell(directory, "dim", _TEXT),), width)
+
+
+def _where(plan: ResumePlan, width: int) -> Iterator[Line]:
+    said = [f"after seq {plan.last_seq}, iteration {plan.next_iteration}"]
+    if plan.tokens_left is not None:
+        said.append(f"{units.short(plan.tokens_left)} tokens left")
+    if plan.iterations_left is not None:
+        said.append(f"{units.plural(plan.iterations_left, 'iteration')} left")
+    yield from _labelled("Goes on", (cell(" · ".join(said)),), width)
+    for note in plan.notes:
+        yield from _labelled("", (cell(note, "dim", _TEXT),), width)
+
+
+def _fingerprint(rows: Sequence[FingerprintRow], width: int) -> Iterator[Line]:
+    if not rows:
+        return
+    value = max(8, min(_VALUE, (width - _LABEL - 16) // 2))
+    yield BLANK
+    yield fit(
+        (
+            cell(f"{'Fingerprint':{_LABEL}}", "strong"),
+            cell(f"{'saved':{value}}", "dim"),
+            cell(f"{'now':{value}}", "dim"),
+        ),
+        width,
+    )
+    for row in rows:
+        word, role = _sameness(row)
+        changed = row.same is False
+        yield fit(
+            (
+                cell(f"  {row.field:{_LABEL - 2}}", "text" if changed else "dim"),
+                _value(row.saved, value),
+                _value("–" if row.now is None else row.now or "none", value),
+                Cell(Safe(word), role),
+            ),
+            width,
+        )
+
+
+def _sameness(row: FingerprintRow) -> tuple[str, Role]:
+    if row.same is None:
+        return "not known here", "dim"
+    if row.same:
+        return "same", "dim"
+    return ("CHANGED", "problem") if row.forceable else ("CHANGED, final", "problem")
+
+
+def _value(text: str, width: int) -> Cell:
+    return Cell(Safe(safe.fit(safe.line(text or "none", 200), width - 2) + "  "), "text")
+
+
+def _call(call: PlannedCall, width: int) -> Iterator[Line]:
+    word, role = _VERDICTS[call.verdict]
+    if call.decision is not None:
+        word, role = _DECIDED.get(call.decision.choice, ("?", "problem"))
+    name = cell(f"  {call.name or 'unnamed tool'}", "call", 60)
+    left = (name, cell("  "), *argument_cells(call.input, 120)[:1])
+    effect = "effect unknown" if call.effect == "unknown" else call.effect
+    right = (cell(f"  {effect:<15}", "dim"), cell(f"{word:<18}", role))
+    if span(right) + span((name,)) + 8 <= width:
+        yield spread(left, right, width)
+    else:
+        yield fit(left, width)
+        yield fit((cell("    "), cell(word, role), cell(f"  {effect}", "dim")), width)
+    yield from flow((cell("    "), *_why(call)), width, 4)
+
+
+def _why(call: PlannedCall) -> tuple[Cell, ...]:
+    """Say what a verdict rests on, or what a decision will put on record."""
+    decision = call.decision
+    if decision is None:
+        because = {
+            "reused": "its result is in the journal",
+            "will_run": "no result yet; running it again does no harm",
+            "unknown": "no result in the journal: it may have run, and nobody can know",
+            "withheld": "the run stopped before it was allowed to run",
+        }
+        return (cell(because[call.verdict], "dim"),)
+    if decision.choice == "rerun":
+        return (cell("it may run a second time", "warn"),)
+    if decision.choice == "failed":
+        return (cell("its result will say: ", "dim"), cell(decision.text or _FAILED, "text", _TEXT))
+    return (cell("its result will be: ", "dim"), cell(decision.text, "text", _TEXT))
+
+
+def _writes(plan: ResumePlan, width: int) -> Iterator[Line]:
+    """Everything that a resume puts on disk, before what the agent itself records."""
+    if plan.outcome == "refuse":
+        return
+    yield BLANK
+    yield (cell("What will be written", "strong"),)
+    written: list[tuple[str, Role]] = []
+    if plan.repair is not None:
+        written.append((plan.repair.sentence, "text" if plan.request.repair else "warn"))
+    decided = [call for call in plan.calls if call.decision is not None and call.decision.choice != "rerun"]
+    if decided:
+        names = ", ".join(call.name for call in decided)
+        written.append((f"{units.plural(len(decided), 'result')} as decided: {names}", "text"))
+    where = "with the first new record" if plan.format == "refold" else "in Refold's own notes on this run"
+    kept = "the fingerprint in effect"
+    if plan.forced:
+        kept += f", that it was forced, and why: {plan.request.reason}"
+    written.append((f"{kept}, {where}", "text"))
+    written.append((f"then what the agent records, from seq {plan.last_seq + 1} on", "dim"))
+    for text, role in written:
+        yield from flow((cell("  "), cell(text, role, _TEXT)), width, 2)
+
+
+def _labelled(label: str, said: tuple[Cell, ...], width: int) -> Iterator[Line]:
+    yield from flow((cell(f"{label:{_LABEL}}", "dim"), *said), width, _LABEL)
