@@ -42,6 +42,7 @@ _YES: Final = frozenset({"yes", "y", "true"})
 _NO: Final = frozenset({"no", "n", "false"})
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z_-]*):")
+_LAST_WORD: Final = re.compile(r"(?<!\S)-?([A-Za-z]+)\Z")
 _SPAN: Final = re.compile(r"(?:\d{1,7}[smhdw])+")
 _SPAN_PART: Final = re.compile(r"(\d+)([smhdw])")
 _CLOCK: Final = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
@@ -130,6 +131,18 @@ def parse_filter(text: str, now: float, *, zone: tzinfo | None = None) -> Filter
                 words.append(word)
         tests.append(_not(test) if term.negated else test)
     return Filter(text, tuple(words), tuple(tests), tuple(texts))
+
+
+def settled(text: str) -> str:
+    """Give a filter that is being typed without its last word, where that may become a key.
+
+    `sta` may stand for runs that say so, but more likely `status:` is under way, and the list would go
+    empty letter by letter. A space behind the word settles it.
+    """
+    word = _LAST_WORD.search(text)
+    if word is None or not any(key.startswith(word[1].lower()) for key in KEYS):
+        return text
+    return text[: word.start()]
 
 
 class _Term(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.core.filter import KEYS, FilterError, haystack, parse_filter
+from refold.core.filter import KEYS, FilterError, haystack, parse_filter, settled
 from refold.core.status import STATUSES
 from refold.core.summary import RunSummary
 
@@ -211,6 +211,25 @@ def test_an_empty_filter_is_false() -> None:
     assert not parse_filter(" ", NOW)
     assert parse_filter("a", NOW)
     assert parse_filter("text:a", NOW)
+
+
+@pytest.mark.parametrize(
+    ("typed", "applied"),
+    [
+        ("sta", ""),
+        ("fix sta", "fix "),
+        ("fix -Mod", "fix "),
+        ("status", ""),
+        ("status ", "status "),
+        ("status:cr", "status:cr"),
+        ("statute", "statute"),
+        ('"sta', '"sta'),
+        ("a.e", "a.e"),
+        ("", ""),
+    ],
+)
+def test_a_word_that_may_become_a_key_waits(typed: str, applied: str) -> None:
+    assert settled(typed) == applied
 
 
 @given(st.text(max_size=40))

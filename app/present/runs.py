@@ -222,7 +222,7 @@ def _status(run: RunSummary, width: int) -> Line:
 
 def _glyph_and_word(text: Safe, role: Role) -> Line:
     """Draw the glyph apart: where the font lacks it, the word keeps its own spacing in exported pictures."""
-    return (Cell(Safe(text[:1]), role), Cell(Safe(text[1:]), role))
+    return (Cell(Safe(text[:1]), role), Cell(Safe(text[1:2])), Cell(Safe(text[2:]), role))
 
 
 def damaged_places(run: RunSummary) -> int:
@@ -353,14 +353,15 @@ def top_left(total: int, stores: int, loading: Loading, mode: str) -> Line:
     return tuple(line)
 
 
-def top_right(runs: RunList, searched: str = "") -> Line:
-    """Repeat the filter and count what it hides; nothing where all is shown."""
+def top_right(runs: RunList, searched: str = "", room: int = 60) -> Line:
+    """Repeat the filter, in so many cells, and count what it hides; nothing where all is shown."""
     if not runs.filter:
         return ()
-    line = [cell("/ ", "dim"), cell(runs.filter.source.strip(), "accent", 60), Cell(Safe("  "))]
-    if searched:
-        line += [cell(f"{searched} · ", "accent")]
-    return (*line, Cell(Safe(counted(runs))))
+    source = safe.line(runs.filter.source.strip(), _READ)
+    said = f"{searched} · {counted(runs)}" if searched else counted(runs)
+    least = len("status:…")
+    shown = safe.fit(source, max(least, min(safe.width(source), room - len(said) - len("/   "))))
+    return (Cell(Safe("/ "), "dim"), Cell(shown, "accent"), Cell(Safe("  ")), Cell(Safe(said)))
 
 
 def counted(runs: RunList) -> str:

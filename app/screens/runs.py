@@ -19,7 +19,7 @@ from textual.timer import Timer
 
 from refold.app import keys
 from refold.app.feed import Feed, Told
-from refold.app.lines import FixedRows
+from refold.app.lines import FixedRows, cells
 from refold.app.narrowing import Narrowing
 from refold.app.present.run_list import FIRST_DESCENDING, RunList, Sort
 from refold.app.present.run_preview import NOTHING_KNOWN, Details, preview
@@ -41,7 +41,7 @@ from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.core.filter import Filter, FilterError, parse_filter
+from refold.core.filter import KEYS, Filter, FilterError, parse_filter, settled
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class RunsScreen(Screen[None]):
         self.set_class(event.size.height < _LOW, "-low")
         self.set_class(event.size.height >= _TALL, "-tall")
         self.call_after_refresh(self._draw_header)
+        self.call_after_refresh(self._draw_top)
 
     # -- news from the disk
 
@@ -252,10 +253,10 @@ class RunsScreen(Screen[None]):
 
     def _draw_top(self) -> None:
         stores = sum(report.state in _STORES for report in self._feed.reports)
-        self.query_one("#top", TopBar).show(
-            top_left(self._runs.total, stores, self._loading, self._mode),
-            top_right(self._runs, self._narrowing.searched),
-        )
+        left = top_left(self._runs.total, stores, self._loading, self._mode)
+        room = self.size.width - cells((*TopBar.BRAND, *left)) - 3
+        right = top_right(self._runs, self._narrowing.searched, room)
+        self.query_one("#top", TopBar).show(left, right)
 
     # -- the preview
 
@@ -371,7 +372,11 @@ class RunsScreen(Screen[None]):
 
     @on(PromptBar.Changed, "#prompt")
     def _filter_typed(self, event: PromptBar.Changed) -> None:
-        self._try_filter(event.text)
+        typed = settled(event.text)
+        self._try_filter(typed)
+        if typed != event.text:
+            word = event.text[len(typed) :].lstrip("-").lower()
+            self._remark("  ".join(example for key, example in KEYS.items() if key.startswith(word)))
 
     @on(PromptBar.Submitted, "#prompt")
     def _filter_taken(self, event: PromptBar.Submitted) -> None:
