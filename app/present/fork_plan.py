@@ -1,0 +1,146 @@
+"""A fork before it is made: what comes along, what stays, what will be pending, what is not restored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from refold.app.lines import Cell, Line
+from refold.app.present import units
+from refold.app.present.layout import BLANK, cell, fit, flow
+from refold.app.present.rows import argument_cells
+from refold.app.safe import Safe
+from refold.core.fork import ForkPlan
+
+_LABEL: Final = 14
+_TEXT: Final = 2000
+_SHOWN_CALLS: Final = 12
+
+
+class ForkDraft(NamedTuple):
+    """What the dialog shows: a point, and the plan for it or why there is none."""
+
+    parent: str
+    seq: int | None
+    """The sequence of the chosen record; None where it has none."""
+    line: int
+    """The line of the file it stands on."""
+    child: str
+    prompt: str = ""
+    reason: str = ""
+    plan: ForkPlan | None = None
+    refusal: str = ""
+    nearest: int | None = None
+    """The sequence of the nearest legal point where this one is not legal."""
+    directory: str = ""
+    """Where the new run will lie."""
+
+    @property
+    def point(self) -> str:
+        """The chosen record in words."""
+        return f"seq {self.seq}" if self.seq is not None else f"line {self.line}"
+
+
+def title(draft: ForkDraft) -> Line:
+    """Give the first row of the dialog."""
+    return (
+        Cell(Safe("ψ Fork "), "fork"),
+        cell(draft.parent, "strong", 60),
+        cell(f" after {draft.point}", "text"),
+    )
+
+
+def verdict(draft: ForkDraft) -> Line:
+    """Say in one row whether the fork can be made."""
+    if draft.plan is not None:
+        where = "between turns" if draft.plan.point == "between" else "inside a batch of calls"
+        return (Cell(Safe("✓ legal  "), "good"), Cell(Safe(where), "dim"))
+    return (Cell(Safe("✗ no fork here  "), "problem"), cell(draft.refusal, "text", _TEXT))
+
+
+def fork_lines(draft: ForkDraft, width: int) -> list[Line]:
+    """Give everything the dialog says about a point."""
+    lines = list(_point(draft, width))
+    lines += _field("New run", draft.child, "", width)
+    lines += _field("Prompt", draft.prompt, "none: it goes on as it stands", width)
+    lines += _field("Reason", draft.reason, "none", width)
+    if draft.plan is None:
+        return lines
+    return [
+        *lines,
+        *_moved(draft.plan, width),
+        *_pending(draft.plan, width),
+        *_writes(draft, draft.plan, width),
+    ]
+
+
+def _point(draft: ForkDraft, width: int) -> Iterator[Line]:
+    plan = draft.plan
+    if plan is None:
+        yield from flow((Cell(Safe("✗ "), "problem"), cell(draft.refusal, "text", _TEXT)), width, 2)
+        near = (
+            f"the nearest legal point is seq {draft.nearest}"
+            if draft.nearest is not None
+            else "this run has no legal point"
+        )
+        yield from flow((cell("→ ", "dim"), cell(near, "warn")), width, 2)
+        yield BLANK
+        return
+    where = "between turns" if plan.point == "between" else "inside a batch of calls"
+    yield from _labelled("After", (cell(f"seq {plan.at}"), cell(f"  {where}", "dim")), width)
+
+
+def _field(label: str, value: str, empty: str, width: int) -> Iterator[Line]:
+    said = cell(value, "strong", _TEXT) if value else cell(empty, "dim")
+    yield from _labelled(label, (said,), width)
+
+
+def _moved(plan: ForkPlan, width: int) -> Iterator[Line]:
+    yield BLANK
+    size = units.size(max(0, plan.end - plan.start))
+    comes = (
+        f"{units.plural(plan.comes, 'record')}, {size}: "
+        f"{units.plural(plan.turns, 'turn')}, {units.plural(plan.messages, 'message')}"
+    )
+    yield from _labelled("Comes along", (cell(comes),), width)
+    stays = units.plural(plan.stays, "record") if plan.stays else "nothing"
+    yield from _labelled("Stays behind", (cell(stays), cell(f"  in {plan.parent}", "dim")), width)
+    for number, note in enumerate(plan.notes):
+        if not note.startswith("pending "):
+            yield from _labelled("Mind" if number == 0 else "", (cell(note, "warn", _TEXT),), width)
+
+
+def _pending(plan: ForkPlan, width: int) -> Iterator[Line]:
+    if not plan.pending:
+        return
+    yield BLANK
+    count = units.plural(len(plan.pending), "call")
+    yield from flow((cell(f"Pending in the new run: {count}", "strong"),), width)
+    for call in plan.pending[:_SHOWN_CALLS]:
+        name = cell(f"  {call.name or 'unnamed tool'}", "call", 60)
+        yield fit((name, cell("  "), *argument_cells(call.input, 120)), width)
+    if len(plan.pending) > _SHOWN_CALLS:
+        yield (cell(f"  ⋯ {units.plural(len(plan.pending) - _SHOWN_CALLS, 'more call')}", "dim"),)
+    yield from flow(
+        (cell("  they have no result yet: a resume asks about each that may change something", "dim"),),
+        width,
+        2,
+    )
+
+
+def _writes(draft: ForkDraft, plan: ForkPlan, width: int) -> Iterator[Line]:
+    yield BLANK
+    yield (cell("What will be written", "strong"),)
+    first = (
+        f"{draft.directory}/{plan.child}.json: a new first line, then the bytes of {plan.parent} as they are"
+    )
+    yield from flow((cell("  "), cell(first, "text", _TEXT)), width, 2)
+    if plan.prompt:
+        yield from flow((cell("  "), cell(f"the prompt, as seq {plan.at + 1}")), width, 2)
+    if plan.format != "refold":
+        yield from flow((cell("  where it comes from, in Refold's own notes on it"),), width, 2)
+    yield from flow((cell(f"  {plan.parent} stays as it is, byte for byte", "dim", _TEXT),), width, 2)
+
+
+def _labelled(label: str, said: tuple[Cell, ...], width: int) -> Iterator[Line]:
+    yield from flow((cell(f"{label:{_LABEL}}", "dim"), *said), width, _LABEL)
