@@ -34,6 +34,7 @@ from refold.core.timeline import Row, Timeline
 GLANCE: Final = 8192
 """So many bytes of a record are read for its row."""
 
+_UNANSWERED: Final = "E_CALL_UNANSWERED"
 _TEXT: Final = 400
 _SHORT_LINE: Final = 16
 _KEPT: Final = 1024
@@ -126,29 +127,34 @@ class TimelineRows:
         code = self._code(row.item)
         body, right = self._body(index, row)
         glyph, role = self._mark(index, row)
-        inherited = self._inherited_to is not None and row.seq is not None and row.seq <= self._inherited_to
-        cells: list[Cell] = [
-            Cell(Safe("⚠" if code and row.kind != "damage" else " "), "problem"),
-            *self._columns(row),
-        ]
+        flagged = bool(code) and row.kind != "damage" and self._is_flagged(index, row, code)
+        cells: list[Cell] = [Cell(Safe("⚠" if flagged else " "), "problem"), *self._columns(row)]
         cells.append(Cell(Safe(f"{glyph}{'▸' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
-            word = row.kind
-            if row.call < 0 and self.timeline.is_recovered(row.item):
-                word = "recovered"
-            elif row.kind == "event" and isinstance(self.glance(row.item).record, ToolResultRecord):
-                word = "result"
-            cells.append(Cell(Safe(f"{word:<{_WORD_WIDTH}}"), role))
+            cells.append(Cell(Safe(f"{self._word(row):<{_WORD_WIDTH}}"), role))
+        if flagged and code != _UNANSWERED:
+            cells.append(Cell(Safe(f"{code}  "), "warn"))
         cells.extend(body)
-        if code and row.kind != "damage" and row.call < 0:
-            cells.append(Cell(Safe(f"  {code}"), "warn"))
         cells = list(marked(tuple(cells), self.search))
-        if inherited:
+        if self._inherited_to is not None and row.seq is not None and row.seq <= self._inherited_to:
             cells = [Cell(text, "match" if role == "match" else "dim") for text, role in cells]
         text, role = right
         return spread(
             cells, (Cell(safe.fit(Safe(f"{text} "), _RIGHT_WIDTH, "right"), role),), width, least=24
         )
+
+    def _is_flagged(self, index: int, row: Row, code: str) -> bool:
+        """Say whether a finding on a record is marked on this row of it, not on another."""
+        if code == _UNANSWERED:
+            return row.call >= 0 and self.timeline.link(index) is None
+        return row.call < 0
+
+    def _word(self, row: Row) -> str:
+        if row.call < 0 and self.timeline.is_recovered(row.item):
+            return "recovered"
+        if row.kind == "event" and isinstance(self.glance(row.item).record, ToolResultRecord):
+            return "result"
+        return row.kind
 
     def glance(self, item: int) -> Glance:
         """Give what the first bytes of an item say; kept for a while."""
@@ -301,7 +307,12 @@ class TimelineRows:
             lead.append(cell("remote  ", "dim"))
         if record.decision is not None:
             lead.append(cell(f"decided: {record.decision.choice}  ", "accent", 40))
-        return (*lead, *(_first_line(output.text) or (cell("no output", "dim"),))), self._size(row.item)
+        size = (
+            (units.size(len(output.text.encode("utf-8", "replace"))), "dim")
+            if whole
+            else self._size(row.item)
+        )
+        return (*lead, *(_first_line(output.text) or (cell("no output", "dim"),))), size
 
     def _damage(self, item: int) -> tuple[Sequence[Cell], tuple[str, Role]]:
         span = self.timeline.span(item)
@@ -361,7 +372,7 @@ def _first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
     more = bool(newline)
     if more and len(first) < _SHORT_LINE:
         first = " ".join(f"{first} {rest}".split())
-        more = len(first) > _TEXT or len(text) > len(stripped)
+        more = len(text) > 4 * _TEXT
     return (cell(first.rstrip(), role, _TEXT), *((Cell(Safe(" …"), "dim"),) if more else ()))
 
 
