@@ -20,6 +20,10 @@ class RefoldError(Exception):
             self.remedy = remedy
 
 
+class Refused(RefoldError):
+    """What was asked for would not be coherent; nothing was written."""
+
+
 class BadRecord(RefoldError):
     """One line is not the record it should be. The line is kept; only its meaning is missing."""
 

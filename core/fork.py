@@ -7,27 +7,81 @@ tools did elsewhere stay as they are.
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+from collections.abc import Iterator
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from refold.core.errors import BadRecord, RefoldError, UnsupportedVersion
-from refold.core.records import Json, MetaRecord
+from refold.core.errors import BadRecord, Refused, UnsupportedVersion
+from refold.core.formats import Decoder
+from refold.core.formats.meta_line import MetaLine
+from refold.core.records import ForkOrigin, Json, MetaRecord, Record
 from refold.core.state import RunState, ToolCall
-from refold.core.timeline import DAMAGE, EVENT, META, RECOVERED, SEQUENCED, TERMINAL, Timeline
+from refold.core.timeline import DAMAGE, EVENT, META, RECOVERED, SEQUENCED, Timeline
+
+FOOT: Final = 4096
+"""Bytes before the point whose hash tells that they are still the ones planned for."""
+
+_SOME_TIME: Final = "1970-01-01T00:00:00Z"
+
+WhyNot: TypeAlias = Literal[
+    "damaged",
+    "no_record",
+    "newer",
+    "corrupt",
+    "completed",
+    "prompt_pending",
+    "prompt_version",
+    "same_id",
+    "exists",
+]
+"""Why a fork is refused, as a word for scripts."""
 
 
-class NoForkHere(RefoldError):
+class NoForkHere(Refused):
     """A fork at this point is not legal; nothing was written."""
 
-    def __init__(self, message: str, *, nearest: int | None = None) -> None:
+    def __init__(self, message: str, *, code: WhyNot = "corrupt", nearest: int | None = None) -> None:
         remedy = "" if nearest is None else f"the nearest legal point before it is seq {nearest}"
         super().__init__(message, remedy=remedy)
+        self.code: WhyNot = code
         self.nearest = nearest
+        """The nearest legal sequence before the point."""
 
 
-Point = Literal["between", "inside"]
+Point: TypeAlias = Literal["between", "inside"]
 """Where a legal point lies: between turns, or inside a batch of calls that will be pending."""
+
+
+class ForkFormat(Protocol):
+    """A format in which a fork can be written."""
+
+    name: str
+    keeps_lineage: bool
+    """Whether a meta record names the run that it was forked from."""
+
+    def encode(self, record: Record, version: int | None = None) -> bytes:
+        """Give the one line, newline included, that stands for a record in a run of this version."""
+        ...
+
+    def decoder(self, head: bytes) -> Decoder:
+        """Give the decoder for a run whose file starts with these bytes."""
+        ...
+
+    def takes_follow_ups(self, version: int) -> bool:
+        """Say whether a run of a version may hold user records."""
+        ...
+
+    def resumed_by(self, version: int) -> str:
+        """Say who resumes a run of a version, as a phrase; empty where it is always we."""
+        ...
+
+    def forked_meta(
+        self, line: bytes, meta: MetaRecord, *, run_id: str, created: str, origin: ForkOrigin
+    ) -> MetaLine:
+        """Give the meta line of a fork, newline included, in the version of its parent."""
+        ...
 
 
 class ForkPlan(msgspec.Struct, frozen=True):
@@ -45,10 +99,16 @@ class ForkPlan(msgspec.Struct, frozen=True):
     at: int
     """The sequence of the last record taken."""
     line: int
+    head: int
+    """Where the parent's meta line begins."""
+    meta_line: bytes
+    """That line, newline excluded."""
     start: int
     """Where the bytes that are copied begin: after the meta line."""
     end: int
     """The byte after the newline of record `at`; one past the file where that newline is missing."""
+    foot: str
+    """The hash of the last bytes before that newline."""
     child: str
     """The id of the new run."""
     meta: MetaRecord
@@ -71,19 +131,24 @@ class ForkPlan(msgspec.Struct, frozen=True):
 
 def why_not(timeline: Timeline, item: int) -> str | None:
     """Say why a run may not be forked after an item; None where it may."""
+    found = _refusal(timeline, item)
+    return None if found is None else found[1]
+
+
+def _refusal(timeline: Timeline, item: int) -> tuple[WhyNot, str] | None:
+    if timeline.is_legal(item):
+        return None
     columns = timeline.columns
     if columns.kind[item] == DAMAGE or columns.flags[item] & RECOVERED:
-        return "these bytes are damaged"
+        return "damaged", "these bytes are damaged"
     if columns.kind[item] == EVENT or not columns.flags[item] & SEQUENCED:
-        return "this is no record that folds"
+        return "no_record", "this is no record that folds"
     error = timeline.error_at(item)
     if isinstance(error, UnsupportedVersion):
-        return str(error)
+        return "newer", str(error)
     if error is not None:
-        return f"the records up to here do not fold: {error}"
-    if columns.kind[item] == TERMINAL and timeline.terminal(item) == (item, "completed"):
-        return "the run is completed here: a fork must begin before its end"
-    return None
+        return "corrupt", f"the records up to here do not fold: {error}"
+    return "completed", "the run is completed here: a fork must begin before its end"
 
 
 def point_at(timeline: Timeline, item: int) -> Point:
@@ -91,16 +156,17 @@ def point_at(timeline: Timeline, item: int) -> Point:
     return "inside" if timeline.open_calls(item) else "between"
 
 
+def legal_points(timeline: Timeline, first: int = 0, last: int | None = None) -> Iterator[int]:
+    """Yield the items from first to last, both included, after which a fork is legal."""
+    stop = timeline.strict_end if last is None else min(last + 1, timeline.strict_end)
+    return (item for item in range(first, stop) if timeline.is_legal(item))
+
+
 def next_legal(timeline: Timeline, item: int, step: int) -> int | None:
     """Give the next (step 1) or previous (step -1) item after which a fork is legal, or None."""
-    found = item + step
-    while 0 <= found < timeline.items:
-        if why_not(timeline, found) is None:
-            return found
-        if step > 0 and timeline.error_at(found) is not None and timeline.has_strict_record(found):
-            return None
-        found += step
-    return None
+    if step < 0:
+        return timeline.legal_item(item - 1)
+    return next(legal_points(timeline, item + 1), None)
 
 
 def plan_fork(
@@ -108,11 +174,13 @@ def plan_fork(
     item: int,
     state: RunState | None,
     meta: MetaRecord,
+    format_: ForkFormat,
     *,
     parent: str,
     path: str,
-    format_name: str,
     identity: tuple[int, int],
+    meta_line: bytes,
+    foot: bytes,
     child: str,
     prompt: str = "",
     reason: str = "",
@@ -124,10 +192,12 @@ def plan_fork(
         item: the last item taken.
         state: the strict fold up to it; None where there is none.
         meta: the parent's meta record.
+        format_: the parent's format.
         parent: its id.
         path: its journal.
-        format_name: the word of its format.
         identity: device and inode of its file.
+        meta_line: its meta line, newline excluded.
+        foot: the last `FOOT` bytes of it up to the end of the item, fewer where there are fewer.
         child: the id of the new run.
         prompt: what the user says next; empty for nothing.
         reason: why it is forked; recorded.
@@ -135,33 +205,40 @@ def plan_fork(
     Raises:
         NoForkHere: the point is not legal, or the prompt cannot stand there.
     """
-    refusal = why_not(timeline, item)
+    refusal = _refusal(timeline, item)
     if refusal is None and state is None:
-        refusal = "the records up to here do not fold"
+        refusal = ("corrupt", "the records up to here do not fold")
     if refusal is not None or state is None:
-        raise NoForkHere(
-            f"no fork after seq {timeline.seq(item)}: {refusal}", nearest=timeline.legal_fork(item - 1)
-        )
+        code, why = refusal or ("corrupt", "")
+        where = _where(timeline, item)
+        raise NoForkHere(f"no fork after {where}: {why}", code=code, nearest=timeline.legal_fork(item - 1))
     pending = () if state.pending is None else state.pending.unanswered
     if prompt and pending:
-        raise NoForkHere("a new prompt cannot stand here: the open calls must be answered first")
-    if prompt and format_name != "refold" and meta.version <= 1:
-        raise NoForkHere("a new prompt cannot be recorded in version 1 of this format")
+        raise NoForkHere(
+            "a new prompt cannot stand here: the open calls must be answered first", code="prompt_pending"
+        )
+    if prompt and not format_.takes_follow_ups(meta.version):
+        raise NoForkHere(
+            f"a new prompt cannot be recorded in version {meta.version} of this format", code="prompt_version"
+        )
     if child == parent:
-        raise NoForkHere("the new run needs an id of its own")
+        raise NoForkHere("the new run needs an id of its own", code="same_id")
     span = timeline.span(item)
-    first = _meta_item(timeline)
+    head = timeline.span(meta_item(timeline))
     return ForkPlan(
         parent=parent,
         path=path,
-        format=format_name,
+        format=format_.name,
         version=meta.version,
         device=identity[0],
         inode=identity[1],
         at=timeline.columns.seq[item],
         line=span.line,
-        start=min(timeline.span(first).end + 1, span.end + 1),
+        head=head.start,
+        meta_line=meta_line,
+        start=min(head.end + 1, span.end + 1),
         end=span.end + 1,
+        foot=hashlib.sha256(foot).hexdigest(),
         child=child,
         meta=meta,
         point="inside" if pending else "between",
@@ -172,27 +249,39 @@ def plan_fork(
         pending=pending,
         prompt=prompt,
         reason=reason,
-        notes=_notes(format_name, meta, state),
+        notes=_notes(format_, meta, meta_line, state),
     )
 
 
-def _meta_item(timeline: Timeline) -> int:
-    for item in range(timeline.items):
-        if timeline.columns.kind[item] == META:
-            return item
-    raise BadRecord("the run has no meta record", code="E_NO_META")
+def meta_item(timeline: Timeline) -> int:
+    """Give the item of the first meta record.
+
+    Raises:
+        BadRecord: there is none.
+    """
+    try:
+        return timeline.columns.kind.index(META)
+    except ValueError:
+        raise BadRecord("the run has no meta record", code="E_NO_META") from None
 
 
-def _notes(format_name: str, meta: MetaRecord, state: RunState) -> tuple[str, ...]:
+def _where(timeline: Timeline, item: int) -> str:
+    seq = timeline.seq(item)
+    return f"line {timeline.span(item).line}" if seq is None else f"seq {seq}"
+
+
+def _notes(format_: ForkFormat, meta: MetaRecord, meta_line: bytes, state: RunState) -> tuple[str, ...]:
     notes = ["files, processes and what tools did elsewhere are not restored"]
     if state.pending is not None:
         names = ", ".join(call.name for call in state.pending.unanswered)
         notes.append(f"pending in the new run: {names}")
-    if format_name == "fisk-ai":
-        resumes = (
-            "today's fisk-ai resumes it" if meta.version == 3 else "only the fisk-ai that wrote it resumes it"
-        )
-        notes.append(f"a run of version {meta.version}: {resumes}")
+    if state.completed:
+        notes.append("a record before this point says completed: an agent may refuse to go on from here")
+    resumed_by = format_.resumed_by(meta.version)
+    if resumed_by:
+        notes.append(resumed_by)
+    if lost := format_.forked_meta(meta_line, meta, run_id="x", created=_SOME_TIME, origin=ForkOrigin()).lost:
+        notes.append(f"not carried over from the meta record: {', '.join(lost)}")
     return tuple(notes)
 
 

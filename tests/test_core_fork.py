@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from refold.core.errors import RunExists
-from refold.core.fork import ForkPlan, NoForkHere, next_legal, plan_fork, plan_json, why_not
+from refold.core.fork import ForkPlan, NoForkHere, next_legal, plan_json, why_not
 from refold.core.formats.journal import FISK_AI, NATIVE
 from refold.core.journal_text import fold_bytes
 from refold.core.records import AssistantRecord, Json, Message, MetaRecord, TerminalRecord, ToolResultRecord
 from refold.core.repair import PlanOutdated
 from refold.core.state_json import state_json
-from refold.core.store.fork import carry_out
+from refold.core.store.fork import carry_out, plan_at
 from refold.core.store.journal import JournalStore
 from refold.core.store.reader import RunReader
 
@@ -25,23 +25,8 @@ JOURNALS = [path for path in sorted(DATA.glob("v?/*.json")) if path.name != "exp
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
-def planned(
-    path: Path, item: int, reader: RunReader, *, child: str = "the-child", prompt: str = ""
-) -> ForkPlan:
-    found = path.stat()
-    return plan_fork(
-        reader.timeline,
-        item,
-        None if reader.timeline.error_at(item) else reader.state_at(item),
-        reader.meta or MetaRecord(),
-        parent=reader.run_id,
-        path=str(path),
-        format_name=reader.format.name,
-        identity=(found.st_dev, found.st_ino),
-        child=child,
-        prompt=prompt,
-        reason="try again",
-    )
+def planned(reader: RunReader, item: int, *, child: str = "the-child", prompt: str = "") -> ForkPlan:
+    return plan_at(reader, item, child=child, prompt=prompt, reason="try again")
 
 
 def without_identity(state: dict[str, Json]) -> dict[str, Json]:
@@ -56,10 +41,10 @@ def test_every_point_of_every_fixture(path: Path, tmp_path: Path) -> None:
         for item in range(timeline.items):
             refusal = why_not(timeline, item)
             if refusal is not None:
-                with pytest.raises(NoForkHere, match="no fork after seq"):
-                    planned(path, item, reader)
+                with pytest.raises(NoForkHere, match=r"no fork after (seq|line) \d+: "):
+                    planned(reader, item)
                 continue
-            plan = planned(path, item, reader, child=f"child-{item}")
+            plan = planned(reader, item, child=f"child-{item}")
             made = carry_out(plan, FISK_AI, tmp_path, now=lambda: NOW)
             child = made.path.read_bytes()
             head, _, rest = child.partition(b"\n")
@@ -98,7 +83,7 @@ def test_a_native_fork_names_its_parent_and_takes_a_prompt(tmp_path: Path) -> No
     path = native_run(tmp_path)
     with RunReader.open(path) as reader:
         reader.index_all()
-        plan = planned(path, 2, reader, prompt="and now?")
+        plan = planned(reader, 2, prompt="and now?")
         made = carry_out(plan, NATIVE, tmp_path, now=lambda: NOW)
     state = JournalStore(tmp_path, NATIVE).load("the-child")
     assert state.messages[-1].content == (
@@ -129,11 +114,11 @@ def test_points_that_are_not_legal(tmp_path: Path) -> None:
         assert next_legal(timeline, 3, 1) is None
         assert next_legal(timeline, 0, 1) == 1
         with pytest.raises(NoForkHere) as refused:
-            planned(path, 4, reader)
+            planned(reader, 4)
         assert refused.value.nearest == 4
         with pytest.raises(NoForkHere, match="must be answered first"):
-            planned(path, 1, reader, prompt="hm")
-        inside = planned(path, 1, reader)
+            planned(reader, 1, prompt="hm")
+        inside = planned(reader, 1)
         assert inside.point == "inside"
         assert [call.name for call in inside.pending] == ["bash"]
         assert plan_json(inside)["pending"] == [{"id": "c1", "name": "bash"}]
@@ -143,7 +128,7 @@ def test_a_fork_clobbers_nothing_and_leaves_nothing_behind(tmp_path: Path) -> No
     path = native_run(tmp_path)
     with RunReader.open(path) as reader:
         reader.index_all()
-        plan = planned(path, 2, reader)
+        plan = planned(reader, 2)
         carry_out(plan, NATIVE, tmp_path)
         taken = (tmp_path / "the-child.json").read_bytes()
         with pytest.raises(RunExists):
@@ -164,6 +149,6 @@ def test_a_parent_without_its_last_newline(tmp_path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4])[:-1])
     with RunReader.open(path) as reader:
         reader.index_all()
-        made = carry_out(planned(path, 3, reader), NATIVE, tmp_path)
+        made = carry_out(planned(reader, 3), NATIVE, tmp_path)
     assert made.path.read_bytes().endswith(b"}\n")
     assert fold_bytes(made.path.read_bytes()).last_seq == 4

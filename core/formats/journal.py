@@ -11,13 +11,17 @@ import re
 
 from refold.core.errors import BadRecord
 from refold.core.formats.exact import Dialect, read
+from refold.core.formats.meta_line import MetaLine, renamed
 from refold.core.formats.neutral_decoder import NeutralDecoder
 from refold.core.formats.wire_decoder import WireDecoder
-from refold.core.formats.writing import write
-from refold.core.records import VERSION, MetaRecord, Record
+from refold.core.formats.writing import fork_origin_json, write
+from refold.core.records import VERSION, ForkOrigin, Json, MetaRecord, Record
 
 NEUTRAL_VERSION = 3
 """The version of fisk-ai whose blocks are objects of one key; older ones keep wire blocks."""
+
+FOLLOW_UP_VERSION = 2
+"""The first version of fisk-ai whose runs hold user records."""
 
 _VERSION = re.compile(rb'"meta":\{"version":(-?[0-9]{1,18})[,}]')
 _NEUTRAL_BLOCKS = re.compile(rb'"content":\[\{"(?:text|thinking|tool_use|provider)":\{')
@@ -34,6 +38,8 @@ class JournalFormat:
         self.supported = supported
         """The newest version that we fold."""
         native = name == "refold"
+        self.keeps_lineage = native
+        """Whether a meta record names the run that it was forked from."""
         self._neutral_since = neutral_since
         self._neutral = Dialect(prefix, neutral=True, native=native)
         self._wire = Dialect(prefix, neutral=False, native=native)
@@ -73,6 +79,47 @@ class JournalFormat:
         if version is None:
             version = record.version if isinstance(record, MetaRecord) else self.supported
         return write(record, self._neutral if self._is_neutral(version) else self._wire)
+
+    def resumed_by(self, version: int) -> str:
+        """Say who resumes a run of a version, as a phrase; empty where it is always we (2.3 and 8.17)."""
+        if self.keeps_lineage:
+            return ""
+        whose = "today's" if version == self.supported else "only the"
+        wrote = "" if version == self.supported else " that wrote it"
+        return f"a run of version {version}: {whose} {self.name}{wrote} resumes it"
+
+    def takes_follow_ups(self, version: int) -> bool:
+        """Say whether a run of a version may hold user records (formats/fisk-ai.md 1.3, v1)."""
+        return self.keeps_lineage or version >= FOLLOW_UP_VERSION
+
+    def forked_meta(
+        self, line: bytes, meta: MetaRecord, *, run_id: str, created: str, origin: ForkOrigin
+    ) -> MetaLine:
+        """Give the meta line of a fork, newline included, in the version of its parent.
+
+        Args:
+            line: the parent's meta line.
+            meta: the parent's meta record.
+            run_id: the id of the new run.
+            created: when it is made.
+            origin: where it comes from; left out where the format has no place for it.
+        """
+        changes: dict[str, Json] = {"run_id": run_id, "created": created}
+        if self.keeps_lineage:
+            changes["forked_from"] = fork_origin_json(origin)
+        record = MetaRecord(
+            version=meta.version,
+            run_id=run_id,
+            created=created,
+            fingerprint=meta.fingerprint,
+            prompt=meta.prompt,
+            interactive=meta.interactive,
+            forked_from=origin if self.keeps_lineage else None,
+            seq=meta.seq,
+            time=meta.time,
+        )
+        decoder = self.decoder_for(meta.version)
+        return renamed(line, record, lambda made: self.encode(made, meta.version), decoder.record, changes)
 
     def _is_neutral(self, version: int) -> bool:
         return self._neutral_since is not None and version >= self._neutral_since

@@ -11,6 +11,7 @@ from refold.core.formats.gojson import encode
 from refold.core.records import (
     AssistantRecord,
     Fingerprint,
+    ForkOrigin,
     IncompleteRecord,
     Json,
     Message,
@@ -67,13 +68,18 @@ def _meta(record: MetaRecord, dialect: Dialect) -> dict[str, Json]:
         meta["interactive"] = True
     origin = record.forked_from
     if dialect.native and origin is not None:
-        meta["forked_from"] = {
-            "run_id": origin.run_id,
-            "seq": origin.seq,
-            "prefix_sha256": origin.prefix_sha256,
-            "reason": origin.reason,
-        }
+        meta["forked_from"] = fork_origin_json(origin)
     return meta
+
+
+def fork_origin_json(origin: ForkOrigin) -> dict[str, Json]:
+    """Give as it is recorded where a run was forked from."""
+    return {
+        "run_id": origin.run_id,
+        "seq": origin.seq,
+        "prefix_sha256": origin.prefix_sha256,
+        "reason": origin.reason,
+    }
 
 
 def fingerprint_json(fingerprint: Fingerprint) -> dict[str, Json]:

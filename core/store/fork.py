@@ -1,60 +1,28 @@
 """Makes a fork exactly as planned: the parent's own bytes behind a new meta line.
 
-The child is written under a temporary name, synced, and given its name by a link that overwrites nothing;
-until then no list shows it, after it the run is whole. The parent is opened for reading only: its bytes,
-mtime and lock stay as they are, also while its writer appends (design/contracts.md "Forks").
+The parent is opened for reading only: its bytes, mtime and lock stay as they are, also while its writer
+appends, and nothing waits for it (design/contracts.md "Forks").
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import os
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
-from refold.core.errors import RunExists
-from refold.core.fork import ForkPlan
-from refold.core.formats import Decoder
-from refold.core.records import ForkOrigin, Message, MetaRecord, Record, UserRecord
+from refold.core.fork import FOOT, ForkFormat, ForkPlan, meta_item, plan_fork
+from refold.core.formats.registry import by_name
+from refold.core.records import ForkOrigin, Message, MetaRecord, UserRecord
 from refold.core.repair import PlanOutdated
-from refold.core.store.files import (
-    create_private,
-    fsync_directory,
-    open_regular,
-    private_directory,
-    read_range,
-    shown,
-    sync,
-    write_all,
-    write_failed,
-)
-from refold.core.store.run_id import check_run_id
-
-TEMPORARY = ".fork"
-"""How the name of an unfinished fork ends; no list shows such a file."""
-_PIECE = 1 << 20
-_CANNOT_COPY = {errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
-
-
-class ForkFormat(Protocol):
-    """A format that can write the head of a fork."""
-
-    name: str
-
-    def encode(self, record: Record, version: int | None = None) -> bytes:
-        """Give the one line, newline included, that stands for a record in a run of this version."""
-        ...
-
-    def decoder(self, head: bytes) -> Decoder:
-        """Give the decoder for a run whose file starts with these bytes."""
-        ...
+from refold.core.store.files import open_regular, read_range, shown, write_all
+from refold.core.store.new_run import copy, make_run, pieces, stamp
+from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
+from refold.core.store.run_id import check_run_id, new_run_id
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -66,147 +34,157 @@ class Forked(msgspec.Struct, frozen=True):
     """Of the parent's bytes from the first one to the newline of the last record taken."""
     durable: bool
     """False where the directory could not be synced."""
+    noted: bool
+    """False where the format has no place for the lineage and it could not be noted elsewhere."""
+
+
+def plan_at(
+    reader: RunReader, item: int, *, child: str | None = None, prompt: str = "", reason: str = ""
+) -> ForkPlan:
+    """Plan a fork of a run that is being read, after an item.
+
+    Args:
+        reader: the parent, indexed at least up to the item.
+        item: the last item taken.
+        child: the id of the new run; a new one where none is given.
+        prompt: what the user says next; empty for nothing.
+        reason: why it is forked; recorded.
+
+    Raises:
+        NoForkHere: the point is not legal, or the prompt cannot stand there.
+        InvalidRunId: the text is no run id.
+        StoreError: the run cannot be read.
+    """
+    timeline = reader.timeline
+    legal = timeline.is_legal(item)
+    end = timeline.span(item).end
+    start = max(0, end - FOOT)
+    return plan_fork(
+        timeline,
+        item,
+        reader.state_at(item) if legal else None,
+        reader.meta or MetaRecord(),
+        by_name(reader.format.name),
+        parent=reader.run_id,
+        path=str(reader.path),
+        identity=reader.identity,
+        meta_line=reader.raw(meta_item(timeline)) if legal else b"",
+        foot=reader.bytes_at(start, end - start),
+        child=new_run_id() if child is None else check_run_id(child),
+        prompt=prompt,
+        reason=reason,
+    )
 
 
 def carry_out(
     plan: ForkPlan,
-    format_: ForkFormat,
-    directory: Path,
+    format_: ForkFormat | None = None,
+    directory: Path | None = None,
     *,
+    notes: NotesStore | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Forked:
     """Make the fork.
 
     Args:
         plan: what to make.
-        format_: the parent's format.
-        directory: where the new run goes; made if it is not there.
+        format_: the parent's format; found by its name where not given.
+        directory: where the new run goes, made if it is not there; beside its parent where not given.
+        notes: where the lineage is kept of a run whose format has no place for it.
         now: the clock.
 
     Raises:
-        PlanOutdated: the parent is not the file that the plan was made from.
+        PlanOutdated: the parent is not the file that the plan was made from, or no longer the same.
         RunExists: there is a run of that id.
         WriteFailed: the fork is not known to be on disk; nothing of it is left.
         StoreError: the parent cannot be read, or the directory not be made.
     """
-    target = directory / f"{check_run_id(plan.child)}.json"
-    private_directory(directory)
-    if os.path.lexists(target):
-        raise RunExists(f"{shown(target)}: already there", remedy="choose another id")
-    source = open_regular(Path(plan.path))
+    format_ = by_name(plan.format) if format_ is None else format_
+    path = Path(plan.path)
+    source = open_regular(path)
     try:
-        end = _checked_end(source, plan)
-        prefix = _prefix_hash(source, end, plan)
-        return _write(source, end, prefix, plan, format_, target, now())
+        parent = _Parent(source, plan)
+        origin = ForkOrigin(plan.parent, plan.at, parent.prefix, plan.reason)
+        created = stamp(now())
+        head = format_.forked_meta(
+            plan.meta_line, plan.meta, run_id=plan.child, created=created, origin=origin
+        ).line
+        follow_up = _follow_up(plan, format_, head, created)
+
+        def write(fd: int) -> None:
+            write_all(fd, head)
+            parent.copy_to(fd)
+            parent.check_copy(fd, len(head))
+            write_all(fd, follow_up)
+
+        made = make_run(
+            path.parent if directory is None else directory,
+            plan.child,
+            write,
+            notes=notes,
+            note=None
+            if format_.keeps_lineage
+            else lambda known: msgspec.structs.replace(known, forked_from=origin),
+        )
     finally:
         os.close(source)
+    return Forked(plan.child, made.path, parent.prefix, made.durable, made.noted)
 
 
-def _checked_end(source: int, plan: ForkPlan) -> int:
-    """Give where the copied bytes end in the file; its last newline may be missing."""
-    found = os.fstat(source)
-    if (found.st_dev, found.st_ino) != (plan.device, plan.inode) or found.st_size < plan.end - 1:
-        raise PlanOutdated(
-            f"{shown(plan.path)}: the run was replaced or cut since the plan was made",
-            remedy="look at it again, then fork",
-        )
-    return min(plan.end, found.st_size)
+class _Parent:
+    """The open file of the parent, as far as a plan takes it."""
+
+    def __init__(self, fd: int, plan: ForkPlan) -> None:
+        self._fd = fd
+        self._plan = plan
+        found = os.fstat(fd)
+        if (found.st_dev, found.st_ino) != (plan.device, plan.inode) or found.st_size < plan.end - 1:
+            raise self._outdated("was replaced or cut since the plan was made")
+        self._end = min(plan.end, found.st_size)
+        """Where the bytes taken end in the file: its last newline may be missing."""
+        self._before = hashlib.sha256(read_range(fd, 0, min(plan.start, self._end), Path(plan.path)))
+        if plan.start > self._end:
+            self._before.update(b"\n")
+        self._check_same()
+        self.prefix = self._hash(self._fd, plan.start, self._end, self._newline)
+
+    @property
+    def _newline(self) -> bytes:
+        """What ends the last record where the file does not."""
+        return b"\n" if max(self._end, self._plan.start) < self._plan.end else b""
+
+    def copy_to(self, fd: int) -> None:
+        copy(self._fd, fd, self._plan.start, self._end)
+        write_all(fd, self._newline)
+
+    def check_copy(self, fd: int, start: int) -> None:
+        """Read back what was written: it must be what was hashed before."""
+        if self._hash(fd, start, None, b"") != self.prefix:
+            raise self._outdated("was rewritten while it was forked; no fork was made")
+
+    def _hash(self, fd: int, start: int, end: int | None, more: bytes) -> str:
+        digest = self._before.copy()
+        for piece in pieces(fd, start, end):
+            digest.update(piece)
+        digest.update(more)
+        return digest.hexdigest()
+
+    def _check_same(self) -> None:
+        plan, path = self._plan, Path(self._plan.path)
+        stop = plan.end - 1
+        foot = read_range(self._fd, max(0, stop - FOOT), stop, path)
+        meta_line = read_range(self._fd, plan.head, plan.head + len(plan.meta_line), path)
+        if hashlib.sha256(foot).hexdigest() != plan.foot or meta_line != plan.meta_line:
+            raise self._outdated("was rewritten since the plan was made")
+
+    def _outdated(self, what: str) -> PlanOutdated:
+        return PlanOutdated(f"{shown(self._plan.path)}: the run {what}", remedy="look at it again, then fork")
 
 
-def _prefix_hash(source: int, end: int, plan: ForkPlan) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, end, _PIECE):
-        digest.update(read_range(source, start, min(start + _PIECE, end), Path(plan.path)))
-    if end < plan.end:
-        digest.update(b"\n")
-    return digest.hexdigest()
-
-
-def _write(
-    source: int, end: int, prefix: str, plan: ForkPlan, format_: ForkFormat, target: Path, moment: datetime
-) -> Forked:
-    temporary = target.with_name(f".{plan.child}.{secrets.token_hex(8)}{TEMPORARY}")
-    os.close(create_private(temporary))
-    fd = -1
-    try:
-        # Not for appending: the system copies between files only into one that is opened plainly.
-        fd = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        head = _head(plan, format_, prefix, moment)
-        write_all(fd, head)
-        _copy(source, fd, plan.start, end)
-        if end < plan.end and end > plan.start:
-            write_all(fd, b"\n")
-        write_all(fd, _follow_up(plan, format_, head, moment))
-        sync(fd)
-        if _prefix_hash(source, end, plan) != prefix:
-            raise PlanOutdated(
-                f"{shown(plan.path)}: the run was rewritten while it was forked; no fork was made",
-                remedy="look at it again, then fork",
-            )
-        os.link(temporary, target)
-    except FileExistsError as error:
-        raise RunExists(f"{shown(target)}: already there", remedy="choose another id") from error
-    except OSError as error:
-        raise write_failed(target, "the fork was not made", error, "nothing of it is left") from error
-    finally:
-        if fd >= 0:
-            os.close(fd)
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-    try:
-        durable = fsync_directory(target.parent)
-    except OSError:
-        durable = False
-    return Forked(plan.child, target, prefix, durable)
-
-
-def _head(plan: ForkPlan, format_: ForkFormat, prefix: str, moment: datetime) -> bytes:
-    """Give the new meta line: the parent's, with its own id, in the parent's version."""
-    stamp = _stamp(moment)
-    native = format_.name == "refold"
-    origin = ForkOrigin(plan.parent, plan.at, prefix, plan.reason) if native else None
-    meta: MetaRecord = msgspec.structs.replace(
-        plan.meta,
-        run_id=plan.child,
-        created=stamp,
-        forked_from=origin,
-        time=stamp if native else None,
-    )
-    return format_.encode(meta, plan.version)
-
-
-def _follow_up(plan: ForkPlan, format_: ForkFormat, head: bytes, moment: datetime) -> bytes:
+def _follow_up(plan: ForkPlan, format_: ForkFormat, head: bytes, created: str) -> bytes:
+    """Give the line of the new prompt, if there is one."""
     if not plan.prompt:
         return b""
     content = format_.decoder(head).prompt_content(plan.prompt)
-    record = UserRecord(
-        message=Message("user", content),
-        seq=plan.at + 1,
-        time=_stamp(moment) if format_.name == "refold" else None,
-    )
+    record = UserRecord(message=Message("user", content), seq=plan.at + 1, time=created)
     return format_.encode(record, plan.version)
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _copy(source: int, target: int, start: int, end: int) -> None:
-    """Add a stretch of the parent, copied by the system itself where it can."""
-    by_system = hasattr(os, "copy_file_range")
-    while start < end:
-        copied = 0
-        if by_system:
-            try:
-                copied = os.copy_file_range(source, target, end - start, offset_src=start)
-            except OSError as error:
-                if error.errno not in _CANNOT_COPY:
-                    raise
-                by_system = False
-        if not copied:
-            data = os.pread(source, min(end - start, _PIECE), start)
-            if not data:
-                raise PlanOutdated("the parent became shorter while it was forked; no fork was made")
-            write_all(target, data)
-            copied = len(data)
-        start += copied

@@ -120,6 +120,17 @@ class NotesStore:
             self._known = (0, {})
             return notes
 
+    def forget(self, run: Path) -> None:
+        """Remove the notes kept under the path of a run that is not there any more.
+
+        Raises:
+            StoreError: the notes cannot be reached.
+            OSError: they cannot be removed.
+        """
+        with self._alone():
+            self.path_of(run).unlink(missing_ok=True)
+            self._known = (0, {})
+
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
         """Give the file that notes a run and what it says: by its path, else by its first line."""
         own = self.path_of(run)

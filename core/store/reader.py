@@ -116,6 +116,12 @@ class RunReader:
             self._fd = -1
 
     @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the file that is being read."""
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
+
+    @property
     def timeline(self) -> Timeline:
         """The rows so far."""
         return self._builder.timeline
