@@ -33,7 +33,7 @@ def begin_live(store: Path, now: datetime) -> tuple[Story, Iterator[None]]:
     story.begin(
         "Reconcile the invoices of July with the bank statement; list what does not match.",
         tools=("read_invoice", "find_payment", "note"),
-        max_tokens=400_000,
+        max_tokens=5_000_000,
         max_iterations=500,
     )
     return story, _invoices(story)
