@@ -200,12 +200,15 @@ class Catalog:
             standing, waiting = yield from shelf.look()
             rows.append((shelf, standing))
             unread += waiting
-        yield from self._tell(rows, unread, looked_ns)
+        now = self._pass(looked_ns)
+        for shelf, of_one in _newest_first(rows):
+            yield from shelf.tell_all(of_one, now.held[shelf.directory])
+        yield from self._read_all(unread, now)
 
     def _look_again(self, journals: dict[str, Shelf]) -> Iterator[Item]:
         """Look at single runs, then tell what is new of them."""
         looked_ns = time.time_ns()
-        rows: list[_Rows] = []
+        standing: list[tuple[Shelf, RunSummary]] = []
         unread: list[Unread] = []
         for path, shelf in journals.items():
             found = look(path)
@@ -217,21 +220,29 @@ class Catalog:
             if row is None:
                 unread.append((found.mtime_ns, slot.place, slot.page, shelf))
             else:
-                rows.append((shelf, [row]))
-        yield from self._tell(rows, unread, looked_ns)
+                standing.append((shelf, row))
+        now = self._pass(looked_ns)
+        for shelf, row in standing:
+            told = shelf.tell(row, now.held[shelf.directory])
+            if told is not None:
+                yield told
+        yield from self._read_all(unread, now)
 
-    def _tell(self, rows: list[_Rows], unread: list[Unread], looked_ns: int) -> Iterator[Item]:
+    def _pass(self, looked_ns: int) -> _Pass:
         locked = locked_inodes() or frozenset()
-        now = _Pass(
+        return _Pass(
             looked_ns, {directory: shelf.held_now(locked) for directory, shelf in self._shelves.items()}
         )
-        for shelf, of_one in _newest_first(rows):
-            yield from shelf.tell_all(of_one, now.held[shelf.directory])
+
+    def _read_all(self, unread: list[Unread], now: _Pass) -> Iterator[Item]:
+        """Tell the runs that no row stands for, newest first; of long ones a preview, at last all of it."""
         unread.sort(key=_mtime, reverse=True)
         later: list[tuple[Shelf, Slot]] = []
         done = 0
         for number, (_, place, page, shelf) in enumerate(unread):
             slot = Slot(page, place)
+            if shelf.is_done(slot):
+                continue
             found = shelf.candidate(slot)
             if found.size <= (_SHORT if number < _FIRST else _BIG) or odd_kind(found.mode):
                 yield from self._read(shelf, slot, now, Progress(done, len(unread)))
@@ -241,7 +252,8 @@ class Catalog:
             if found.stem not in shelf.told:
                 yield from _preview(shelf, found, now)
         for shelf, slot in later:
-            yield from self._read(shelf, slot, now, Progress(done, len(unread)))
+            if not shelf.is_done(slot):
+                yield from self._read(shelf, slot, now, Progress(done, len(unread)))
             done += 1
 
     def _read(self, shelf: Shelf, slot: Slot, now: _Pass, progress: Progress) -> Iterator[Item]:

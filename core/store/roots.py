@@ -129,6 +129,7 @@ def _stretch(chunk: list[os.DirEntry[str]]) -> Stretch:
         found = [entry for entry in chunk if entry.name.endswith(LOCK_SUFFIX)]
         locks = {entry.name[: -len(LOCK_SUFFIX)]: entry.inode() for entry in found}
         others = len(chunk) - len(runs) - len(found)
+    stats: list[_Look]
     try:
         stats = [entry.stat(follow_symlinks=False) for entry in runs]
     except OSError:
@@ -151,17 +152,32 @@ def packed(numbers: list[int]) -> array[int]:
         return array("q", [(number + 2**63) % 2**64 - 2**63 for number in numbers])
 
 
-def _one_by_one(runs: list[os.DirEntry[str]]) -> tuple[list[os.DirEntry[str]], list[os.stat_result]]:
+class _Refused(NamedTuple):
+    """What stands for a look that the system refused."""
+
+    st_ino: int
+    st_size: int = 0
+    st_mtime_ns: int = 0
+    st_ctime_ns: int = 0
+    st_mode: int = 0
+
+
+_Look: TypeAlias = os.stat_result | _Refused
+
+
+def _one_by_one(
+    runs: list[os.DirEntry[str]],
+) -> tuple[list[os.DirEntry[str]], list[os.stat_result | _Refused]]:
     """Look at entries of which one cannot be looked at; leave out those that have vanished."""
     kept: list[os.DirEntry[str]] = []
-    stats: list[os.stat_result] = []
+    stats: list[os.stat_result | _Refused] = []
     for entry in runs:
         try:
             stats.append(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             continue
         except OSError:
-            stats.append(os.stat_result((0, entry.inode(), 0, 0, 0, 0, 0, 0, 0, 0)))
+            stats.append(_Refused(entry.inode()))
         kept.append(entry)
     return kept, stats
 

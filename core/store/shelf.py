@@ -112,6 +112,8 @@ class Shelf:
         """Inode of a lock file by the stem of its name."""
         self.held: set[str] = set()
         """The stems of the runs told as running."""
+        self.touched: set[str] = set()
+        """Stems of runs looked at by themselves since the directory was read: what was seen then is old."""
         self.listed = False
         """The directory was read to its end at least once."""
         self._index: dict[str, Slot] | None = None
@@ -139,6 +141,7 @@ class Shelf:
         report = self.report
         before = self.pages
         index: dict[str, Slot] | None = None
+        self.touched.clear()
         for found in read_directory(self.root):
             if isinstance(found, RootReport):
                 report = found
@@ -157,7 +160,9 @@ class Shelf:
             names = {name for page in pages for name in page.names}
             self.unsettled &= names
             for stem in [stem for stem in self.told if stem + SUFFIX not in names]:
-                yield from self.forget(stem)
+                # A run that came while the directory was read does not stand in what was read.
+                if not os.path.lexists(self.path_of(stem + SUFFIX)):
+                    yield from self.forget(stem)
         return rows, unread
 
     def _sort_out(self, page: Page, rows: list[RunSummary], unread: list[Unread]) -> None:
@@ -177,6 +182,7 @@ class Shelf:
     def look_at(self, found: Candidate, lock: int) -> Slot:
         """Take over a look at a single run; its row stands only if the file has not changed."""
         name = found.stem + SUFFIX
+        self.touched.add(found.stem)
         if lock:
             self.locks[found.stem] = lock
         else:
@@ -197,6 +203,10 @@ class Shelf:
         row = slot.page.rows[slot.place]
         return None if slot.page.names[slot.place] in self.unsettled else row
 
+    def is_done(self, slot: Slot) -> bool:
+        """Say whether a run need not be read any more: somebody asked for it meanwhile, or it is gone."""
+        return not slot.page.names[slot.place] or self.row(slot) is not None
+
     def candidate(self, slot: Slot) -> Candidate:
         """Give what is known of the file at a place."""
         name = slot.page.names[slot.place]
@@ -216,15 +226,16 @@ class Shelf:
             self.unsettled.add(name)
 
     def tell_all(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
-        """Give the rows that were not told like that before."""
-        told = self.told
-        if held or self.held:
-            for row in rows:
+        """Give the rows of a reading of the directory that were not told like that before."""
+        told, touched = self.told, self.touched
+        for row in rows:
+            if touched and row.id in touched:
+                continue
+            if held or self.held:
                 shown = self.tell(row, held)
                 if shown is not None:
                     yield shown
-            return
-        for row in rows:
+                continue
             before = told.get(row.id)
             if before is None or (before is not row and before != row):
                 told[row.id] = row

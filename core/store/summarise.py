@@ -70,11 +70,11 @@ def preview(found: Candidate, *, hint: str) -> RunSummary:
     """
     head, tail = _ends(found)
     kind = format_of(head, hint=hint)
-    decoder = kind.decoder(head)
+    meta = kind.meta(head.partition(b"\n")[0])
+    decoder = kind.decoder(head) if meta is None else kind.decoder_for(meta.version)
     builder = Builder(decoder)
     for line in tail:
         builder.feed(line, 0, 0)
-    meta = kind.meta(head.partition(b"\n")[0])
     return _row(
         found,
         kind.name,
