@@ -139,7 +139,7 @@ def test_a_row_says_what_the_run_is_about(journals: Path, tmp_path: Path) -> Non
     assert row.tools == ("consumer_ls", "stream_info")
     assert row.last_words == "Let me look at the stream and its consumers."
     assert (row.turns, row.calls, row.errors, row.problems, row.damaged) == (1, 2, 0, (), 0)
-    assert row.updated == (tmp_path / "crashed-mid-tool-batch.json").stat().st_mtime
+    assert row.updated == pytest.approx((tmp_path / "crashed-mid-tool-batch.json").stat().st_mtime, abs=1e-6)
 
 
 def test_damage_is_counted_and_a_torn_tail_only_named(journals: Path, tmp_path: Path) -> None:
