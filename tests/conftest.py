@@ -30,7 +30,9 @@ _FOREIGN = (
 def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.mkdtemp(prefix="refold-home-")
     config.stash[_HOME] = home
-    for name in (*_FOREIGN, *(name for name in os.environ if name.startswith("TEXTUAL"))):
+    # What Textual's snapshots pass on to their workers is not of the user's.
+    theirs = [name for name in os.environ if name.startswith("TEXTUAL") and "SNAPSHOT" not in name]
+    for name in (*_FOREIGN, *theirs):
         os.environ.pop(name, None)
     os.environ.update(
         HOME=home,
