@@ -27,6 +27,7 @@ class Feed:
 
     def __init__(self, roots: Sequence[Root], *, cache: Path | None) -> None:
         self._catalog = Catalog(roots, cache=cache)
+        self._directories = frozenset(str(root.path) for root in roots)
         self._scan: Iterator[Item] | None = None
         self._paths: dict[str, None] = {}
         self._again: dict[str, None] = {}
@@ -41,7 +42,10 @@ class Feed:
 
     def look_at(self, paths: Iterable[str]) -> None:
         """Look again at runs or directories that changed."""
-        self._paths.update(dict.fromkeys(paths))
+        for path in paths:
+            # A directory is being read as a whole already; what this pass may have missed comes after it.
+            later = self._scan is not None and path in self._directories
+            (self._again if later else self._paths)[path] = None
         self._wake.set()
 
     def look_at_all(self) -> None:

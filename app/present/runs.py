@@ -111,6 +111,15 @@ def _span(fields: Sequence[Field], step: int) -> int:
     return sum(field.widths[step] + field.gap for field in fields) - fields[-1].gap
 
 
+class Difference(NamedTuple):
+    """What is another between two states of the rows."""
+
+    changed: tuple[int, ...]
+    """Rows of the same run that say something else."""
+    moved_from: int | None
+    """From this row on other runs may stand; None where the order is the same."""
+
+
 class RunRows:
     """The rows of the list as they stand now; the columns are laid out anew where the width is another."""
 
@@ -152,19 +161,18 @@ class RunRows:
         """Say whether these are the rows of the same order, filter and columns."""
         return (self._sort, self._filter, self._keys) == (runs.sort, runs.filter, tuple(keys))
 
-    def update(self, runs: RunList) -> list[int] | None:
-        """Take over what is new in the same rows; give their places, or None where the order is another."""
-        now = runs.shown()
-        if len(now) != len(self._runs):
-            return None
+    def update(self, runs: RunList) -> Difference:
+        """Take over the runs as they stand now; say which rows are others."""
+        before, now = self._runs, runs.shown()
+        self._runs = now
         changed: list[int] = []
-        for index, (old, new) in enumerate(zip(self._runs, now, strict=True)):
+        for index, (old, new) in enumerate(zip(before, now, strict=False)):
             if old is not new:
                 if old.path != new.path:
-                    return None
+                    return Difference(tuple(changed), index)
                 changed.append(index)
-        self._runs = now
-        return changed
+        same = min(len(before), len(now))
+        return Difference(tuple(changed), None if len(before) == len(now) else same)
 
     def run(self, index: int) -> RunSummary | None:
         """Give the run that a row shows."""

@@ -14,7 +14,6 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.screen import Screen
 from textual.timer import Timer
 
 from refold.app import keys
@@ -35,6 +34,7 @@ from refold.app.present.runs import (
 )
 from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
+from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _REDRAW: Final = 0.1
 """Seconds between two drawings while rows stream in."""
+_FIRST: Final = 0.02
+"""The same, until the first screenful is there."""
 _REST: Final = 0.03
 """Seconds that the cursor rests before the preview is drawn."""
 _DETAILS_REST: Final = 0.15
@@ -59,8 +61,8 @@ _TALL: Final = 36
 _STORES: Final = frozenset({"runs", "empty"})
 
 
-class RunsScreen(Screen[None]):
-    """Lists the runs and keeps the list true to the disk. It reads, and nothing else."""
+class RunsScreen(GoingOnScreen):
+    """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("runs")]
@@ -199,7 +201,8 @@ class RunsScreen(Screen[None]):
     # -- the order of the rows
 
     def _draw_soon(self, *, at_once: bool = False) -> None:
-        wait = self._drawn + _REDRAW - time.monotonic()
+        few = not self._loading.finished and len(self._rows) < self.listing.size.height
+        wait = self._drawn + (_FIRST if few else _REDRAW) - time.monotonic()
         if wait <= 0 or at_once:
             self._draw()
         elif self._drawing is None:
@@ -215,14 +218,9 @@ class RunsScreen(Screen[None]):
 
     def _draw_rows(self) -> None:
         """Bring the list in line with the runs; the row under the cursor stays where it is."""
-        changed = self._rows.update(self._runs) if self._rows.fits(self._runs, self._columns) else None
-        if changed is not None:
-            for index in changed:
-                self.listing.refresh_rows(index, index)
-            if self.listing.cursor in changed:
-                self._draw_preview_soon()
-        else:
-            self._put_rows()
+        run = self.run
+        if not self._rows.fits(self._runs, self._columns) or not self._update_rows():
+            self._put_rows(run)
         self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
         if self.has_class("-nothing"):
             if self._runs.total:
@@ -231,8 +229,25 @@ class RunsScreen(Screen[None]):
                 said = nothing_there(self._feed.reports)
             self.query_one("#nothing", LinePager).show(FixedRows(said))
 
-    def _put_rows(self) -> None:
-        run, cursor = self.run, self.listing.cursor
+    def _update_rows(self) -> bool:
+        """Draw only what is another, where no row in sight and none above has moved."""
+        listing, count = self.listing, len(self._rows)
+        below = round(listing.scroll_offset.y) + listing.size.height
+        changed, moved_from = self._rows.update(self._runs)
+        if moved_from is not None and moved_from < max(below, listing.cursor + 1):
+            return False
+        for index in changed:
+            listing.refresh_rows(index, index)
+        if moved_from is not None:
+            listing.refresh_rows(moved_from, count - 1)
+            listing.rows_changed()
+        if listing.cursor in changed:
+            self._draw_preview_soon()
+        return True
+
+    def _put_rows(self, run: RunSummary | None) -> None:
+        """Show the rows in their order, with the cursor on a run as high on the screen as it is."""
+        cursor = self.listing.cursor
         self._rows = RunRows(self._runs, self._columns, self._now, self._zone)
         self._ages.clear()
         # Nobody has gone anywhere yet: the newest run stays in view while the list fills.
@@ -295,7 +310,12 @@ class RunsScreen(Screen[None]):
         """Grey out what would do nothing."""
         if action == "clear_filter":
             return True if self._runs.filter or self._narrowing.searching else None
-        return True
+        return super().check_action(action, parameters)
+
+    def chosen(self) -> Chosen | None:
+        """The run under the cursor."""
+        run = self.run
+        return None if run is None else Chosen(Path(run.path), run.format or "refold", self._settings)
 
     def action_open(self) -> None:
         """Open the run under the cursor."""
@@ -333,7 +353,7 @@ class RunsScreen(Screen[None]):
     def _sort(self, sort: Sort) -> None:
         at_top = self.listing.cursor <= 0
         self._runs.sort_by(sort)
-        self._put_rows()
+        self._put_rows(self.run)
         if at_top:
             self.listing.cursor = 0
 
@@ -347,7 +367,7 @@ class RunsScreen(Screen[None]):
     def _choose_columns(self, columns: tuple[str, ...]) -> list[str]:
         if columns != self._columns:
             self._columns = columns
-            self._put_rows()
+            self._put_rows(self.run)
         return [column.key for column in self._rows.columns(self._room)]
 
     def action_refresh(self) -> None:
