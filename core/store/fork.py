@@ -164,7 +164,7 @@ class _Parent:
 
     def _hash(self, fd: int, start: int, end: int | None, more: bytes) -> str:
         digest = self._before.copy()
-        for piece in pieces(fd, start, end):
+        for piece in pieces(fd, Path(self._plan.path), start, end):
             digest.update(piece)
         digest.update(more)
         return digest.hexdigest()

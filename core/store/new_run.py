@@ -27,6 +27,7 @@ from refold.core.store.files import (
     create_private,
     fsync_directory,
     private_directory,
+    read_range,
     shown,
     sync,
     write_all,
@@ -182,10 +183,14 @@ def copy(source: int, target: int, start: int, end: int) -> None:
         start += copied
 
 
-def pieces(fd: int, start: int, end: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of an open file from start to end, or to where it ends, a piece at a time."""
+def pieces(fd: int, path: Path, start: int, end: int | None = None) -> Iterator[bytes]:
+    """Yield the bytes of an open file from start to end, or to where it ends, a piece at a time.
+
+    Raises:
+        Unreadable: the system answers with an error.
+    """
     while end is None or start < end:
-        data = os.pread(fd, _PIECE if end is None else min(_PIECE, end - start), start)
+        data = read_range(fd, start, start + _PIECE if end is None else min(start + _PIECE, end), path)
         if not data:
             return
         yield data

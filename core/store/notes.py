@@ -52,6 +52,16 @@ class NotedResume(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was decided about calls, by their ids."""
 
 
+class NotedRepair(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last repair of a run's end: what must hold for the cut bytes to be put back."""
+
+    keep: int = 0
+    """How long the run was afterwards."""
+    side_file: str = ""
+    foot: str = ""
+    """The hash of the last bytes that were kept."""
+
+
 class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is noted about one run."""
 
@@ -60,6 +70,9 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix_sha256: str = ""
     """The hash of its first line; empty where it had none yet."""
     forked_from: ForkOrigin | None = None
+    left_out: tuple[str, ...] = ()
+    """What the salvage that made the run could not take, and why, a line each."""
+    repair: NotedRepair | None = None
     resumes: tuple[NotedResume, ...] = ()
     agent: str = ""
     """The factory of a native agent, as package.module:name."""

@@ -319,20 +319,23 @@ class RunReader:
         try:
             return self.decoder.record(raw)
         except BadRecord:
-            inner = self._spliced_into(item)
-            if inner is None:
+            hole = self.hole(item)
+            if hole is None:
                 raise
             start = self.timeline.span(item).start
-            span = self.timeline.span(inner)
-            return self.decoder.record(without(raw, span.start - start, span.end - start))
+            return self.decoder.record(without(raw, hole[0] - start, hole[1] - start))
 
-    def _spliced_into(self, item: int) -> int | None:
-        """Give the item whose bytes stand in the middle of another recovered one."""
+    def hole(self, item: int) -> tuple[int, int] | None:
+        """Give the bytes in the middle of a recovered item that are another record, or None."""
         columns = self.timeline.columns
         if not columns.flags[item] & RECOVERED or item + 1 >= self.timeline.items:
             return None
-        inside = columns.offset[item] < columns.offset[item + 1] < columns.offset[item] + columns.length[item]
-        return item + 1 if inside else None
+        inner = self.timeline.span(item + 1)
+        return (
+            (inner.start, inner.end)
+            if columns.offset[item] < inner.start < self.timeline.span(item).end
+            else None
+        )
 
     def state_at(self, item: int) -> RunState:
         """Fold the records up to and including an item, as the original program would.
