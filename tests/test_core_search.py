@@ -85,9 +85,10 @@ def test_finds_a_text_whatever_its_spelling(
 def test_finds_exactly_what_decoded_text_contains(
     text: str, query: str, write: Writer, ignore_case: bool
 ) -> None:
-    line = write([text])[2:-2]  # without the brackets and quotes around it
+    line = write([text])
+    inside = line[2:-2]  # without the brackets and quotes around the text
     there = text_pattern(query, ignore_case=ignore_case).search(text) is not None
-    assert (pattern(query, ignore_case=ignore_case).search(line) is not None) is there
+    assert (pattern(query, ignore_case=ignore_case).search(inside) is not None) is there
     search = Search(query, ignore_case=ignore_case)
     assert (search.candidate(line) >= 0) is there
     assert search.in_record(line) is there

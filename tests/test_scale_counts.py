@@ -90,9 +90,8 @@ def growing(tmp_path: Path) -> Iterator[tuple[Path, RunReader]]:
 
 def test_the_first_rows_cost_a_bounded_read(big: Path, counted: Counted) -> None:
     with RunReader.open(big) as reader:
-        reader.step(0.0)
-
-        assert reader.timeline.rows >= 10
+        while reader.timeline.rows < 10:
+            assert not reader.step(0.0)
     assert counted.bytes <= 512 * 1024
 
 
