@@ -63,7 +63,7 @@ class SalvagePlan(msgspec.Struct, frozen=True):
     last_seq: int
     """The sequence of the last record taken."""
     prefix_end: int
-    """Where that record ends in the damaged file, its newline excluded."""
+    """Where the first record of that sequence ends in the damaged file, its newline excluded."""
     stretches: tuple[Stretch, ...]
     """What follows the new meta line, in this order."""
     sha256: str
@@ -114,6 +114,7 @@ def plan_salvage(
             digest.update(source.read(start, min(_PIECE, part.end - start)))
         digest.update(b"\n" * part.newline)
     last = taken[-1] if taken else head
+    item = timeline.item_at(last.record.seq)
     return SalvagePlan(
         parent=parent,
         path=path,
@@ -125,7 +126,7 @@ def plan_salvage(
         meta=meta,
         meta_line=b"".join(source.read(start, end - start) for start, end in head.ranges),
         last_seq=last.record.seq,
-        prefix_end=last.ranges[-1][1],
+        prefix_end=last.ranges[-1][1] if item is None else timeline.span(item).end,
         stretches=parts,
         sha256=digest.hexdigest(),
         records=1 + len(taken),

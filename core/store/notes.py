@@ -133,6 +133,15 @@ class NotesStore:
             self._known = (0, {})
             return notes
 
+    def each(self) -> Iterator[Notes]:
+        """Yield all notes that can be read, in no order."""
+        try:
+            names = [name for name in os.listdir(self.directory) if name.endswith(_SUFFIX)]  # noqa: PTH208
+        except OSError:
+            return
+        for name in names:
+            yield _notes(_read(self.directory / name))
+
     def forget(self, run: Path) -> None:
         """Remove the notes kept under the path of a run that is not there any more.
 

@@ -88,7 +88,9 @@ def carry_out(
         found = os.fstat(source)
         if (found.st_dev, found.st_ino) != (plan.device, plan.inode):
             raise _outdated(plan, "was replaced")
-        origin = ForkOrigin(plan.parent, plan.last_seq, _hash(source, path, 0, plan.prefix_end, b"\n"), REASON)
+        origin = ForkOrigin(
+            plan.parent, plan.last_seq, _hash(source, path, 0, plan.prefix_end, b"\n"), REASON
+        )
         created = stamp(now())
         head = format_.forked_meta(
             plan.meta_line, plan.meta, run_id=plan.child, created=created, origin=origin
