@@ -90,7 +90,7 @@ def test_finds_exactly_what_decoded_text_contains(
     there = text_pattern(query, ignore_case=ignore_case).search(text) is not None
     assert (pattern(query, ignore_case=ignore_case).search(inside) is not None) is there
     search = Search(query, ignore_case=ignore_case)
-    assert (search.candidate(line) >= 0) is there
+    assert (search.candidate(inside) >= 0) is there
     assert search.in_record(line) is there
 
 
