@@ -54,8 +54,12 @@ _FORK = "fork at the last sequence before it"
 _RAW = "its bytes are kept and shown as they are"
 
 CODES: dict[str, Code] = {
-    "E_TORN_TAIL": Code("warning", "torn tail", "nothing acknowledged is lost; the next writer must cut it first"),
-    "E_NO_FINAL_NL": Code("warning", "last record has no newline", "the record counts; the next writer must end the line"),
+    "E_TORN_TAIL": Code(
+        "warning", "torn tail", "nothing acknowledged is lost; the next writer must cut it first"
+    ),
+    "E_NO_FINAL_NL": Code(
+        "warning", "last record has no newline", "the record counts; the next writer must end the line"
+    ),
     "E_GLUED": Code("error", "records glued on one line", _FORK),
     "E_SPLICED": Code("error", "one record inside another", _FORK),
     "E_NUL_RUN": Code("error", "run of NUL bytes", _FORK),
@@ -67,7 +71,9 @@ CODES: dict[str, Code] = {
     "E_SEQ_BACK": Code("error", "the sequence goes backwards", "two writers may have been at work; " + _FORK),
     "E_FOREIGN_RUN": Code("error", "record of another run", "compare the file name with the run id inside"),
     "E_UNKNOWN_KIND": Code("error", "unknown kind of record", _FORK),
-    "E_NEWER_VERSION": Code("error", "written by a newer version", "update Refold, or use the program that wrote it"),
+    "E_NEWER_VERSION": Code(
+        "error", "written by a newer version", "update Refold, or use the program that wrote it"
+    ),
     "E_NO_META": Code("error", "does not start with a meta record", _RAW),
     "E_TOOL_ORPHAN": Code("error", "a result without a call", _FORK),
     "E_TOOL_DUP": Code("error", "a second result for one call", _FORK),
@@ -81,7 +87,9 @@ CODES: dict[str, Code] = {
     "E_UNCERTAIN_EFFECT": Code("error", "outcome unknown", "find out whether the call ran before going on"),
     "E_NOT_REGULAR": Code("error", "not a regular file", "open the file it leads to by its own path"),
     "E_PERM": Code("error", "not permitted to read", "ask its owner for read permission"),
-    "E_REWRITTEN": Code("error", "history was rewritten", "what was seen before is no longer what the file says"),
+    "E_REWRITTEN": Code(
+        "error", "history was rewritten", "what was seen before is no longer what the file says"
+    ),
     "E_LOCKED": Code("error", "held by another process", "wait, or look at it read-only"),
     "E_LOCK_UNSURE": Code("error", "nobody can say who holds it", "make sure that no agent is running on it"),
     "E_FORK_PARTIAL": Code("error", "an unfinished fork", "remove it and fork again"),
@@ -97,7 +105,9 @@ CODES: dict[str, Code] = {
     "E_REQUEST": Code("error", "the request does not fit the run", _RAW),
     "E_WORKSPACE": Code("error", "the workspace does not fit the run", _RAW),
     "E_DANGLING": Code("error", "a call without an observation", _RAW),
-    "E_BOM": Code("error", "a byte order mark before the first record", "remove the first three bytes from a copy"),
+    "E_BOM": Code(
+        "error", "a byte order mark before the first record", "remove the first three bytes from a copy"
+    ),
     "E_BAD_MODE": Code("warning", "readable by others", "chmod 600 the file"),
 }
 """All codes. A code that is not here cannot be reported."""
