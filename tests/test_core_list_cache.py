@@ -1,0 +1,217 @@
+"""The list is the same with and without a cache, whatever has become of the cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests import generate
+from tests.listing import catalog, listed, settle, write_run
+
+from refold.core.status import STATUSES
+from refold.core.store import list_cache
+from refold.core.store.packed_rows import pack, unpack
+from refold.core.store.roots import packed
+from refold.core.summary import RunSummary
+
+
+@pytest.fixture(autouse=True)
+def quick_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a file be old after a tenth of a second instead of two."""
+    monkeypatch.setattr(list_cache, "_SETTLED_NS", 100_000_000)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Some runs that were written long enough ago to be remembered."""
+    directory = tmp_path / "runs"
+    for number in range(12):
+        write_run(directory, f"run-{number}", age=7 * number, style=generate.STYLES[number % 3])
+    write_run(directory, "a name that is none", prompt="核对 \U0001f600")
+    (directory / "stub.json").touch()
+    (directory / "directory.json").mkdir()
+    (directory / "run-3.lock").touch()
+    Path(os.fsdecode(os.fsencode(directory) + b"/caf\xe9.json")).write_bytes(b"")
+    settle(directory)
+    return directory
+
+
+def test_the_cache_is_private_and_spares_the_reading(store: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    old = os.umask(0)
+    try:
+        cold = listed(store, cache=cache)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in cache.iterdir()] == [0o600]
+    inode = (cache / "list.cache").stat().st_ino
+    for path in store.glob("run-*.json"):
+        path.chmod(0o600)
+    assert listed(store, cache=cache) == cold == listed(store)
+    assert (cache / "list.cache").stat().st_ino != inode
+
+
+def test_a_cached_list_is_the_list(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold = listed(store, cache=tmp_path / "cache")
+    monkeypatch.setattr(
+        "refold.core.store.catalog.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
+    )
+    # A name that is no Unicode cannot be kept; its file is empty and costs nothing.
+    assert listed(store, cache=tmp_path / "cache") == cold
+
+
+def test_every_change_is_seen_through_the_cache(store: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    listed(store, cache=cache)
+    grown, replaced, edited, removed = (store / f"run-{number}.json" for number in (1, 2, 3, 4))
+    with grown.open("ab") as file:
+        file.write(b"torn")
+    other = write_run(tmp_path / "other", "run-2", records=12)
+    os.utime(other, ns=(replaced.stat().st_mtime_ns,) * 2)
+    other.replace(replaced)
+    before = edited.stat()
+    edited.write_bytes(edited.read_bytes().replace(b"claude-opus-4-8", b"claude-opus-9-9"))
+    os.utime(edited, ns=(before.st_atime_ns, before.st_mtime_ns))
+    removed.unlink()
+    write_run(store, "run-new")
+    assert listed(store, cache=cache) == listed(store)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_cache_is_a_miss(store: Path, tmp_path: Path, data: st.DataObject) -> None:
+    file = tmp_path / "cache" / "list.cache"
+    if not file.exists():
+        listed(store, cache=tmp_path / "cache")
+        shutil.copy(file, tmp_path / "good")
+    good = (tmp_path / "good").read_bytes()
+    place = data.draw(st.integers(0, len(good) - 1))
+    damage = data.draw(st.sampled_from(["cut", "flip", "insert", "zero"]))
+    bad = {
+        "cut": good[:place],
+        "flip": good[:place] + bytes([good[place] ^ 0x41]) + good[place + 1 :],
+        "insert": good[:place] + b"\xc1garbage" + good[place:],
+        "zero": good[:place] + bytes(len(good) - place),
+    }[damage]
+    file.write_bytes(bad)
+    assert listed(store, cache=tmp_path / "cache") == listed(store)
+
+
+@pytest.mark.parametrize("content", [b"", b"refold list 0 0.0.0\n", b"\0" * 5000, b"no cache"])
+def test_a_strange_file_in_its_place_is_a_miss(store: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "list.cache").write_bytes(content)
+    assert listed(store, cache=tmp_path / "cache") == listed(store)
+    assert (tmp_path / "cache" / "list.cache").read_bytes() != content
+
+
+def test_where_nothing_can_be_kept_the_list_is_the_same(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "list.cache")
+    assert listed(store, cache=tmp_path / "file") == listed(store)
+    (tmp_path / "taken" / "list.cache").mkdir(parents=True)
+    assert listed(store, cache=tmp_path / "taken") == listed(store)
+    assert listed(store, cache=tmp_path) == listed(store)
+
+
+def test_a_row_read_too_soon_after_a_change_is_not_kept(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "runs", "young")
+    os.utime(path)
+    listed(tmp_path / "runs", cache=tmp_path / "cache")
+    kept = list(list_cache.load(tmp_path / "cache", {str(tmp_path / "runs"): path.stat().st_dev}))
+    assert [page.rows for found in kept if found is not None for page in [found[1]]] == [[None]]
+
+
+def test_two_lists_that_share_a_cache_keep_the_work_of_both(store: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    write_run(tmp_path / "more", "one")
+    settle(tmp_path / "more")
+    first, second = catalog(store, cache=cache), catalog(tmp_path / "more", cache=cache)
+    scans = [first.scan(), second.scan()]
+    while scans:
+        scans = [scan for scan in scans if next(scan, None) is not None]
+    devices = {str(path): path.stat().st_dev for path in (store, tmp_path / "more")}
+    directories = {found[0] for found in list_cache.load(cache, devices) if found is not None}
+    assert directories == set(devices)
+
+
+def test_a_list_given_up_early_takes_over_what_another_has_read(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    mine = catalog(store, cache=cache)
+    scan = mine.scan()
+    next(item for item in scan if isinstance(item, RunSummary))
+    whole = listed(store, cache=cache)
+    del scan
+    mine.close()
+    monkeypatch.setattr(
+        "refold.core.store.catalog.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
+    )
+    assert listed(store, cache=cache) == whole
+
+
+def test_runs_that_are_gone_leave_the_cache(store: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    listed(store, cache=cache)
+    found = catalog(store, cache=cache)
+    list(found.scan())
+    for path in store.glob("run-1*.json"):
+        path.unlink()
+        list(found.refresh([path]))
+    write_run(store, "other")
+    list(found.refresh([store / "other.json"]))
+    found.close()
+    kept = [found[1] for found in list_cache.load(cache, {str(store): store.stat().st_dev}) if found]
+    names = {name for page in kept for name in page.names}
+    assert names == {path.name for path in store.glob("*.json")} - {"caf\udce9.json"}
+    assert listed(store, cache=cache) == listed(store)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+ROW = st.builds(
+    RunSummary,
+    id=st.just(""),
+    path=st.just(""),
+    format=TEXT,
+    status=st.sampled_from(STATUSES),
+    rule=TEXT,
+    model=TEXT,
+    prompt=TEXT,
+    turns=st.integers(0, 2**62),
+    tokens=st.integers(0, 2**62),
+    torn=st.booleans(),
+    problems=st.lists(TEXT, max_size=3).map(tuple),
+    tools=st.lists(TEXT, max_size=3).map(tuple),
+)
+
+
+@given(st.lists(st.none() | ROW, max_size=12))
+def test_rows_survive_their_packing(found: Sequence[RunSummary | None]) -> None:
+    names = "/".join(f"run-{number}.json" for number in range(len(found)))
+    stamps = packed([*range(len(found)), *(number * 10**9 for number in range(len(found)))])
+    again = unpack(pack(found), "/runs/", names, stamps)
+    for number, (before, after) in enumerate(zip(found, again, strict=True)):
+        if before is None or after is None:
+            assert before is after
+            continue
+        assert (after.id, after.path) == (f"run-{number}", f"/runs/run-{number}.json")
+        assert (after.size, after.updated) == (number, float(number))
+        for name in ("format", "status", "rule", "turns", "tokens", "torn", "problems", "tools", "complete"):
+            assert getattr(after, name) == getattr(before, name)
+
+
+def test_a_time_beyond_counting_wraps_around() -> None:
+    assert list(packed([2**63 - 1, 2**63, -(2**63), -(2**63) - 1])) == [
+        2**63 - 1,
+        -(2**63),
+        -(2**63),
+        2**63 - 1,
+    ]
