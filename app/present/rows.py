@@ -307,11 +307,9 @@ class TimelineRows:
             lead.append(cell("remote  ", "dim"))
         if record.decision is not None:
             lead.append(cell(f"decided: {record.decision.choice}  ", "accent", 40))
-        size = (
-            (units.size(len(output.text.encode("utf-8", "replace"))), "dim")
-            if whole
-            else self._size(row.item)
-        )
+        size = self._size(row.item)
+        if whole:
+            size = (units.size(len(output.text.encode("utf-8", "replace"))), "dim")
         return (*lead, *(_first_line(output.text) or (cell("no output", "dim"),))), size
 
     def _damage(self, item: int) -> tuple[Sequence[Cell], tuple[str, Role]]:

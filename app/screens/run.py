@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from refold.app import keys
+from refold.app.lines import Role
 from refold.app.present import landing, units
 from refold.app.present.clip import LONGEST, clip
 from refold.app.present.landing import Landing
@@ -35,6 +36,7 @@ from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.ruler import Ruler
 from refold.core.errors import StoreError
+from refold.core.status import StatusName
 from refold.core.store.lock import locked_inodes
 from refold.core.store.reader import Change, RunReader
 
@@ -93,7 +95,7 @@ class RunScreen(Screen[None]):
         self._landing = Landing(at, line)
         self._landed = False
         self._reopened = False
-        self._held = False
+        self._held = self._refused = False
         self._drawn = self._ruler_drawn = self._top_drawn = float("-inf")
 
     def compose(self) -> ComposeResult:
@@ -151,8 +153,9 @@ class RunScreen(Screen[None]):
                     case run_file.Back():
                         self._banner.say("")
         except StoreError as error:
-            self.timeline.show(notice([(str(error), "problem"), (error.remedy, "dim")]))
-            self._top.show(top_left(RunTop(self.path.stem, status="unreadable")))
+            self._notice((str(error), "problem"), (error.remedy, "dim"))
+            self._refused = True
+            self._draw_top()
 
     def _open(self) -> RunReader:
         cache = self._settings.cache_dir if self._settings is not None else None
@@ -194,17 +197,20 @@ class RunScreen(Screen[None]):
         rows = self.timeline.rows
         if not reading.timeline.rows:
             if finished:
-                self.timeline.show(notice([("no records: the file is empty", "problem")]))
+                self._notice(("no records: the file is empty", "problem"))
             return
         if not isinstance(rows, TimelineRows) or rows.timeline is not reading.timeline:
             self.timeline.show(self._rows(reading))
         elif not reading.is_window:
-            grown = len(rows) != self.timeline.virtual_size.height
             self.timeline.rows_changed()
-            if finished and grown:
+            if finished:
+                # A torn line may have become a record, an open call may have its result.
                 self.timeline.refresh_rows()
         if not self._landed:
             self._land(reading, finished=finished)
+
+    def _notice(self, *lines: tuple[str, Role]) -> None:
+        self.timeline.show(notice(lines, self.timeline.size.width))
 
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
@@ -257,7 +263,8 @@ class RunScreen(Screen[None]):
         self._top_drawn = self._clock()
         reading = self._reading
         if reading is None:
-            self._top.show(top_left(RunTop(self.path.stem)))
+            status: StatusName | None = "unreadable" if self._refused else None
+            self._top.show(top_left(RunTop(self.path.stem, status=status)))
             return
         item = self.item
         left = top_left(run_top(reading, held=self._held))

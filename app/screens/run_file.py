@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from refold.core.errors import StoreError
 from refold.core.store.reader import Change, RunReader
 
-SLICE: Final = 0.003
+SLICE: Final = 0.002
 """Seconds that the event loop is held at a time."""
 POLL: Final = 0.1
 

@@ -14,8 +14,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from refold.app.lines import Cell, FixedRows, Line, Rows
-from refold.app.present.layout import cell, marked
+from refold.app.lines import Cell, FixedRows, Line, Role, Rows
+from refold.app.present.layout import cell, flow, marked
 from refold.app.present.raw import RawRows
 from refold.app.present.reading import Reading
 from refold.app.present.record import View, record_lines
@@ -287,8 +287,9 @@ class _Marked:
         return marked(self._rows.line(index, width), self._pattern)
 
 
-def notice(lines: Iterable[tuple[str, str]]) -> FixedRows:
+def notice(lines: Iterable[tuple[str, Role]], width: int) -> FixedRows:
     """Give rows that stand in for a run that has none."""
-    return FixedRows(
-        [(cell(f"  {text}", "problem" if role == "problem" else "dim", 1000),) for text, role in lines]
-    )
+    wrapped: list[Line] = [(Cell(Safe(""), "text"),)]
+    for text, role in lines:
+        wrapped += flow((cell(f"  {text}", role, 1000),), max(20, width - 2), 2)
+    return FixedRows(wrapped)
