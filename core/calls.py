@@ -75,7 +75,7 @@ class Calls:
         try:
             # A copy: what a tool does to its input must not change what the model asked for.
             result: object = await settled(tool.run(**own_copy(call.input)))
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             return ToolResult(said(error), is_error=True)
         if isinstance(result, str):
             return ToolResult(result)
@@ -99,7 +99,7 @@ def said(error: BaseException) -> str:
 
 def own_copy(given: dict[str, Json]) -> dict[str, Json]:
     """Give a copy of a JSON object that shares no object or list with it."""
-    return {key: _copy(value) for key, value in given.items()}
+    return {key: value if isinstance(value, str) else _copy(value) for key, value in given.items()}
 
 
 def _copy(value: Json) -> Json:

@@ -22,7 +22,7 @@ class Aborted(RefoldError):
 
 
 class Withdrawn(RefoldError):
-    """Some work cancelled itself, which nobody had asked for."""
+    """Some work cancelled itself, or wanted the program to end, which nobody had asked for."""
 
 
 class Control:
@@ -104,10 +104,10 @@ class Control:
 
 
 async def settled(work: Awaitable[T]) -> T:
-    """Wait for the work of others, so that only our own cancelling ends us.
+    """Wait for the work of others, so that only we ourselves end us.
 
     Raises:
-        Withdrawn: it ended as cancelled although nobody here cancelled it.
+        Withdrawn: it ended as cancelled although nobody here cancelled it, or called sys.exit.
     """
     try:
         return await work
@@ -116,6 +116,8 @@ async def settled(work: Awaitable[T]) -> T:
         if task is not None and task.cancelling():
             raise
         raise Withdrawn("cancelled from within") from error
+    except SystemExit as error:
+        raise Withdrawn(f"wanted the program to end ({error.code})") from error
 
 
 async def _first(work: Awaitable[T], event: asyncio.Event) -> tuple[asyncio.Future[T], bool]:

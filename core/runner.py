@@ -195,7 +195,7 @@ class Runner:
                 self._require_recordable(record)
             except (Aborted, StoreError):
                 raise
-            except (Exception, SystemExit) as error:
+            except Exception as error:
                 return self._end("error", f"llm call: {said(error)}")
             ended = await self._take(record)
             if ended is not None:
