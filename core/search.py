@@ -76,6 +76,7 @@ class Search:
         self._pattern = pattern(query, ignore_case=ignore_case)
         self._text = text_pattern(query, ignore_case=ignore_case)
         self._plain = _longest_plain(query, ignore_case=ignore_case)
+        self._rare = _rare_spellings(query, ignore_case=ignore_case)
 
     @property
     def reach(self) -> int:
@@ -84,7 +85,7 @@ class Search:
 
     def candidate(self, data: bytes, start: int = 0) -> int:
         """Give where in these bytes the text may end, or -1; a hit in structure counts still."""
-        if self._plain and start == 0 and not self._possible(data):
+        if start == 0 and not self._possible(data):
             return -1
         found = self._pattern.search(data, start)
         return -1 if found is None else found.end()
@@ -100,8 +101,13 @@ class Search:
         return any(self._text.search(text) is not None for text in readable_texts(value))
 
     def _possible(self, data: bytes) -> bool:
-        lowered = data.lower() if self.ignore_case else data
-        return self._plain in lowered or _ODD_ESCAPE.search(data) is not None
+        if self._plain:
+            lowered = data.lower() if self.ignore_case else data
+            return self._plain in lowered or _ODD_ESCAPE.search(data) is not None
+        if self._rare is None:
+            return True
+        raw, escaped = self._rare
+        return any(spelling in data for spelling in raw) or escaped.search(data) is not None
 
 
 def readable_texts(value: Json) -> Iterator[str]:
@@ -174,6 +180,15 @@ def _first(chars: frozenset[str]) -> bytes:
     pairs = rb"\\(?:\\\\)*(?:" + rb"|".join(after_pairs) + rb")"
     alternatives.append(rb"\\(?<!\\\\)(?:" + rb"|".join([*tails, pairs]) + rb")")
     return rb"(?:" + rb"|".join(alternatives) + rb")"
+
+
+def _rare_spellings(query: str, *, ignore_case: bool) -> tuple[list[bytes], re.Pattern[bytes]] | None:
+    """Give how the first character beyond ASCII may be spelled; None where there is none."""
+    rare = next((char for char in query if not char.isascii()), None)
+    if rare is None:
+        return None
+    raw, escaped = _spellings(_variants(rare, ignore_case))
+    return raw, re.compile(rb"|".join(escaped))
 
 
 def _longest_plain(query: str, *, ignore_case: bool) -> bytes:

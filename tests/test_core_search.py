@@ -31,7 +31,8 @@ def go(value: Json) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.replace("\\b", "\\u0008").replace("\\f", "\\u000c").encode()
+    long = {"\\b": "\\u0008", "\\f": "\\u000c"}
+    return re.sub(r"\\.", lambda found: long.get(found[0], found[0]), text).encode()
 
 
 def every_unit(value: Json) -> bytes:
