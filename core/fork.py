@@ -13,12 +13,13 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from refold.core.columns import DAMAGE, EVENT, META, RECOVERED, SEQUENCED
 from refold.core.errors import BadRecord, Refused, UnsupportedVersion
 from refold.core.formats import Decoder
 from refold.core.formats.meta_line import MetaLine
 from refold.core.records import ForkOrigin, Json, MetaRecord, Record
 from refold.core.state import RunState, ToolCall
-from refold.core.timeline import DAMAGE, EVENT, META, RECOVERED, SEQUENCED, Timeline
+from refold.core.timeline import Timeline
 
 FOOT: Final = 4096
 """Bytes before the point whose hash tells that they are still the ones planned for."""

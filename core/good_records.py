@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from refold.core.columns import DAMAGE, RECOVERED
 from refold.core.errors import BadRecord
 from refold.core.findings import CODES
 from refold.core.formats import Decoder
@@ -20,7 +21,7 @@ from refold.core.records import (
     UnknownRecord,
     UserRecord,
 )
-from refold.core.timeline import DAMAGE, RECOVERED, Timeline
+from refold.core.timeline import Timeline
 
 _LONGEST_HALF: Final = 16 << 20
 """Halves of a record above this many bytes are not joined."""

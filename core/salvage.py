@@ -16,13 +16,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from refold.core.chain import ordered
+from refold.core.columns import DAMAGE, RECOVERED
 from refold.core.errors import FoldError, Refused
 from refold.core.findings import CODES
 from refold.core.fold import Fold
 from refold.core.fork import ForkFormat
 from refold.core.good_records import GoodRecord, LeftOut, Source, gather, stretches
 from refold.core.records import AssistantRecord, Json, MetaRecord, ToolResultRecord, UserRecord
-from refold.core.timeline import DAMAGE, RECOVERED, Timeline
+from refold.core.timeline import Timeline
 
 _MOST_REMARKS: Final = 100
 _PIECE: Final = 1 << 20

@@ -7,142 +7,33 @@ a range of items (design/speed.md 3). `core.timeline_builder` fills the columns;
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from refold.core.columns import (
+    ASSISTANT,
+    DAMAGE,
+    ERROR,
+    FOLDED,
+    KINDS,
+    OPEN,
+    RECOVERED,
+    REMOTE,
+    RESULT,
+    SEQUENCED,
+    STRICT,
+    TERMINAL,
+    WITH_ERROR,
+    Bucket,
+    Columns,
+    Mark,
+    Row,
+    Span,
+)
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
 from refold.core.findings import CODES, Allowed, Finding, is_problem
 from refold.core.state import Counters
-
-KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage")
-META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE = range(8)
-
-ERROR = 1
-"""Flag: a result with is_error, or a terminal record that says error."""
-RECOVERED = 2
-"""Flag: read out of a damaged line; the strict fold does not use it."""
-REMOTE = 4
-FOLDED = 8
-"""Flag: the best-effort fold uses it."""
-OPEN = 16
-"""Flag: after this item an assistant turn stands open (its results may still come)."""
-SEQUENCED = 32
-"""Flag: the item has a sequence number."""
-
-
-def _finder(wanted: int, unwanted: int = 0) -> re.Pattern[bytes]:
-    """Give a pattern that finds items by their flags, a hundred times faster than looking at each."""
-    flags = bytes(value for value in range(256) if value & (wanted | unwanted) == wanted)
-    return re.compile(b"[" + re.escape(flags) + b"]")
-
-
-_WITH_ERROR = _finder(ERROR)
-_STRICT = _finder(SEQUENCED, RECOVERED)
-"""Finds what the original program would read as records."""
-
-
-class Row(NamedTuple):
-    """One line of the timeline: a record, a call of an assistant record, or damage."""
-
-    kind: str
-    item: int
-    seq: int | None
-    call: int
-    """The ordinal of a call within its assistant record; -1 for every other kind."""
-
-
-class Span(NamedTuple):
-    """Where an item stands in the file."""
-
-    start: int
-    """First byte."""
-    end: int
-    """Byte after the last one, newline excluded."""
-    line: int
-    """1-based."""
-
-
-class Bucket(NamedTuple):
-    """What one cell of the ruler stands for."""
-
-    kind: str
-    error: bool
-    damage: bool
-    first_row: int
-    last_row: int
-
-
-class Mark(NamedTuple):
-    """A finding as the builder notes it; `Timeline.findings` makes it a sentence."""
-
-    item: int
-    code: str
-    start: int
-    end: int
-    reason: str
-
-
-class Columns:
-    """The columns themselves, one entry an item."""
-
-    __slots__ = (
-        "answered_left",
-        "cache_create",
-        "cache_read",
-        "calls",
-        "errors",
-        "flags",
-        "in_tokens",
-        "kind",
-        "last_assistant",
-        "length",
-        "line",
-        "link",
-        "llm",
-        "messages",
-        "offset",
-        "out_tokens",
-        "remote",
-        "results",
-        "seconds",
-        "seq",
-    )
-
-    def __init__(self) -> None:
-        self.offset = array("Q")
-        self.length = array("Q")
-        self.line = array("Q")
-        self.seq = array("Q")
-        self.kind = array("B")
-        self.flags = array("B")
-        self.llm = array("I")
-        """Assistant records up to and including this item; the sums below run likewise."""
-        self.results = array("I")
-        self.remote = array("I")
-        self.calls = array("I")
-        """Calls requested."""
-        self.errors = array("I")
-        self.in_tokens = array("Q")
-        self.out_tokens = array("Q")
-        self.cache_read = array("Q")
-        self.cache_create = array("Q")
-        self.last_assistant = array("I")
-        """The item of the last assistant record, plus one; 0 where there is none."""
-        self.answered_left = array("I")
-        """Calls of the open turn that have no result."""
-        self.messages = array("I")
-        """Messages of the conversation if every turn were committed."""
-        self.link = array("i")
-        """A result: the ordinal of the call it answers in the open turn; -1 where it answers none."""
-        self.seconds = array("d")
-        """Recorded time as a POSIX time stamp; NaN where none is recorded."""
-
-    def arrays(self) -> list[array[int] | array[float]]:
-        """All columns in one fixed order."""
-        return [getattr(self, name) for name in self.__slots__]
 
 
 class Timeline:
@@ -171,6 +62,7 @@ class Timeline:
         self.first_seconds: float | None = None
         """The first recorded time, as a POSIX time stamp; None where no record has one."""
         self._problems: list[int] | None = None
+        self._marks_at: dict[int, list[int]] | None = None
         self._first_strict = -1
         """The first record that the original program would read; -1 while nobody has asked."""
 
@@ -391,7 +283,7 @@ class Timeline:
         """Give the items with a problem, in order: findings, error results, error ends."""
         if self._problems is None:
             found = {mark.item for mark in self.marks if CODES[mark.code].severity != "info"}
-            found.update(match.start() for match in _WITH_ERROR.finditer(self.columns.flags))
+            found.update(match.start() for match in WITH_ERROR.finditer(self.columns.flags))
             self._problems = sorted(found)
         return self._problems
 
@@ -412,14 +304,19 @@ class Timeline:
 
     def finding(self, item: int) -> Finding | None:
         """Give the first finding on an item, or None."""
-        for index, mark in enumerate(self.marks):
-            if mark.item == item:
-                return self._finding(index)
-        return None
+        found = self._marks_on(item)
+        return self._finding(found[0]) if found else None
 
     def findings_at(self, item: int) -> tuple[Finding, ...]:
         """Give all findings on an item, in the order they were made."""
-        return tuple(self._finding(index) for index, mark in enumerate(self.marks) if mark.item == item)
+        return tuple(self._finding(index) for index in self._marks_on(item))
+
+    def _marks_on(self, item: int) -> Sequence[int]:
+        if self._marks_at is None:
+            self._marks_at = {}
+            for index, mark in enumerate(self.marks):
+                self._marks_at.setdefault(mark.item, []).append(index)
+        return self._marks_at.get(item, ())
 
     @property
     def torn(self) -> Finding | None:
@@ -522,7 +419,7 @@ class Timeline:
     def has_strict_record(self, item: int) -> bool:
         """Say whether a record that the original program would read stands at or before an item."""
         if self._first_strict < 0:
-            found = _STRICT.search(self.columns.flags)
+            found = STRICT.search(self.columns.flags)
             self._first_strict = self.items if found is None else found.start()
         return self._first_strict <= item
 
@@ -561,4 +458,5 @@ class Timeline:
     def changed(self) -> None:
         """Forget what was derived; the builder calls it after each change."""
         self._problems = None
+        self._marks_at = None
         self._first_strict = -1

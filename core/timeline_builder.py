@@ -12,11 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
-from refold.core.formats import Columns as Line
-from refold.core.formats import Decoder
-from refold.core.recover import recover
-from refold.core.timeline import (
+from refold.core.columns import (
     ASSISTANT,
     DAMAGE,
     ERROR,
@@ -31,8 +27,12 @@ from refold.core.timeline import (
     TERMINAL,
     USER,
     Mark,
-    Timeline,
 )
+from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
+from refold.core.formats import Columns as Line
+from refold.core.formats import Decoder
+from refold.core.recover import recover
+from refold.core.timeline import Timeline
 
 _KINDS = {"meta": META, "user": USER, "assistant": ASSISTANT, "tool_result": RESULT, "terminal": TERMINAL}
 _NAN = float("nan")

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, overload
 
+from refold.core.columns import ASSISTANT, FOLDED, OPEN, RESULT, USER
 from refold.core.errors import BadRecord
 from refold.core.formats import Decoder
 from refold.core.records import (
@@ -19,7 +20,7 @@ from refold.core.records import (
     UserRecord,
 )
 from refold.core.state import PendingTurn, RunState, Terminal, ToolCall
-from refold.core.timeline import ASSISTANT, FOLDED, OPEN, RESULT, USER, Timeline
+from refold.core.timeline import Timeline
 
 T = TypeVar("T")
 Load = Callable[[int], Record]

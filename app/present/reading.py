@@ -22,13 +22,14 @@ from refold.app.present.record import READ, Answer, Subject, View
 from refold.app.present.rows import TimelineRows
 from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment
 from refold.core.blocks import read_blocks
+from refold.core.columns import ASSISTANT, DAMAGE, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
 from refold.core.findings import CODES
 from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
 from refold.core.state import RunState
 from refold.core.status import Facts, Status, derive
 from refold.core.store.reader import RunReader
-from refold.core.timeline import ASSISTANT, DAMAGE, RESULT, Timeline
+from refold.core.timeline import Timeline
 from refold.core.timeline_state import state_at
 
 _MOST_IN_A_TURN: Final = 10_000

@@ -13,6 +13,7 @@ from refold.app.present.layout import BLANK, cell, flow, paragraph
 from refold.app.present.output import Output, unwrap
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
+from refold.core.columns import Row, Span
 from refold.core.findings import Finding
 from refold.core.records import (
     AssistantRecord,
@@ -26,7 +27,6 @@ from refold.core.records import (
     UnknownRecord,
     UserRecord,
 )
-from refold.core.timeline import Row, Span
 
 READ: Final = 131_072
 """So many bytes of a record are rendered; Raw shows the others."""

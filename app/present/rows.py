@@ -16,6 +16,7 @@ from refold.app.present.output import unwrap
 from refold.app.present.peek import peek
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_text
+from refold.core.columns import Row
 from refold.core.findings import CODES
 from refold.core.formats import Decoder
 from refold.core.records import (
@@ -29,7 +30,7 @@ from refold.core.records import (
     UnknownRecord,
     UserRecord,
 )
-from refold.core.timeline import Row, Timeline
+from refold.core.timeline import Timeline
 
 GLANCE: Final = 8192
 """So many bytes of a record are read for its row."""

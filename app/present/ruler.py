@@ -10,7 +10,8 @@ from typing import Final
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
-from refold.core.timeline import Bucket, Timeline
+from refold.core.columns import Bucket
+from refold.core.timeline import Timeline
 
 IDLE: Final = 20.0
 """Seconds after which waiting is drawn no longer than this."""

@@ -16,6 +16,7 @@ from typing import Self
 
 import msgspec
 
+from refold.core.columns import DAMAGE, META, RECOVERED
 from refold.core.errors import BadRecord, Unreadable
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
@@ -25,7 +26,7 @@ from refold.core.state import RunState
 from refold.core.store import index_cache
 from refold.core.store.files import open_regular
 from refold.core.store.scan import Line, Scanner
-from refold.core.timeline import DAMAGE, META, RECOVERED, Timeline
+from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
 from refold.core.timeline_state import state_at
 

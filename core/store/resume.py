@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from refold.core.agent import Agent
+from refold.core.columns import DAMAGE, RECOVERED, TERMINAL
 from refold.core.errors import BadRecord, FoldError, StoreError
 from refold.core.formats.journal import FISK_AI, NATIVE, JournalFormat
 from refold.core.records import (
@@ -44,7 +45,7 @@ from refold.core.store.lock import Holder, holder_of, locked_inodes
 from refold.core.store.notes import Notes
 from refold.core.store.reader import RunReader
 from refold.core.store.tail import read_tail
-from refold.core.timeline import DAMAGE, RECOVERED, TERMINAL, Timeline
+from refold.core.timeline import Timeline
 
 _MARK = b'"resumed"'
 """What stands in every record that says what a resume did; inside a string its quotes are escaped."""

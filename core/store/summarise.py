@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from refold.core.blocks import read_blocks
+from refold.core.columns import DAMAGE, META, RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES
 from refold.core.formats import HEAD_BYTES, Decoder
@@ -19,7 +20,7 @@ from refold.core.store.reader import RunReader
 from refold.core.store.roots import Candidate, odd_kind
 from refold.core.store.run_id import is_run_id
 from refold.core.summary import RunSummary
-from refold.core.timeline import DAMAGE, META, RESULT, Timeline
+from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
 
 LONGEST_PROMPT = 65_536
