@@ -7,10 +7,11 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
+from refold.app.agents import PLACEHOLDERS
 from refold.app.keys import ROWS
 from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
@@ -32,6 +33,46 @@ class RootConfig(BaseModel):
     """What a file is taken for whose content does not say."""
 
 
+class AgentConfig(BaseModel):
+    """An agent that goes on with runs, or what is different about one that is known already."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: Literal["", "refold", "fisk-ai", "rivumi", "looplane"] = ""
+    """The format of its runs; that of its name, or our own, where it is left out."""
+    directory: str = ""
+    agent: str = ""
+    resume: list[str] = []
+    force: list[str] = []
+    fork: list[str] = []
+    cwd: str = "here"
+    config: str = ""
+    fingerprint: list[str] = []
+    effects: dict[str, Literal["read", "idempotent", "write"]] = {}
+
+    @field_validator("agent")
+    @classmethod
+    def _names_a_factory(cls, value: str) -> str:
+        if not re.fullmatch(r"[^:\s]+:[^:\s]+", value):
+            raise ValueError(f"{value!r} names no factory; write it as package.module:factory")
+        return value
+
+    @field_validator("resume", "force", "fork", "fingerprint")
+    @classmethod
+    def _is_started(cls, value: list[str]) -> list[str]:
+        if not value or not value[0]:
+            raise ValueError("the first word must be the program")
+        for name in re.findall(r"\{(\w+)\}", " ".join(value)):
+            _require_known(name, PLACEHOLDERS, "placeholder")
+        return value
+
+    @model_validator(mode="after")
+    def _native_has_no_commands(self) -> Self:
+        if self.agent and (self.resume or self.force or self.fork or self.fingerprint):
+            raise ValueError("an agent with a factory is started by Refold: leave the argument lists out")
+        return self
+
+
 class Config(BaseModel):
     """Everything that may stand in the file; each key may be left out."""
 
@@ -42,6 +83,7 @@ class Config(BaseModel):
     columns: list[str] = []
     roots: list[RootConfig] = []
     keys: dict[str, str] = {}
+    agents: dict[str, AgentConfig] = {}
 
     @field_validator("roots", mode="before")
     @classmethod

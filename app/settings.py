@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from refold.app.agents import AgentEntry
     from refold.app.config import Config
     from refold.core.store.roots import Root
 
@@ -51,7 +52,14 @@ class Settings:
     """True where the terminal cannot place a cursor."""
     utc: bool = False
     """Show times in UTC instead of local time."""
+    agents: tuple[AgentEntry, ...] = ()
+    """The configured agents; `app.agents` knows the others."""
     log_file: Path | None = None
+
+    @property
+    def notes_dir(self) -> Path:
+        """Where our own notes about runs lie."""
+        return self.state_dir / "notes"
 
 
 def load(options: Options = Options(), environ: Mapping[str, str] | None = None) -> Settings:
@@ -90,6 +98,7 @@ def load(options: Options = Options(), environ: Mapping[str, str] | None = None)
         ascii=not _is_utf8(env),
         dumb=env.get("TERM", "") in ("dumb", "unknown"),
         utc=bool(config is not None and config.utc),
+        agents=_agents(config, _home(env), config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
     )
 
@@ -101,6 +110,32 @@ def _read_config(path: Path) -> Config | None:
     from refold.app.config import read
 
     return read(path)
+
+
+def _agents(config: Config, home: Path, base: Path) -> tuple[AgentEntry, ...]:
+    if not config.agents:
+        return ()
+    from refold.app.agents import BESIDE, HERE, AgentEntry
+
+    def place(path: str) -> str:
+        return str(_expanded(path, home, base)) if path else ""
+
+    return tuple(
+        AgentEntry(
+            name=name,
+            format=said.format,
+            directory=place(said.directory),
+            agent=said.agent,
+            resume=tuple(said.resume),
+            force=tuple(said.force),
+            fork=tuple(said.fork),
+            cwd=said.cwd if said.cwd in (HERE, BESIDE) else place(said.cwd),
+            config=place(said.config),
+            fingerprint=tuple(said.fingerprint),
+            effects=dict(said.effects),
+        )
+        for name, said in config.agents.items()
+    )
 
 
 def _expanded(path: str, home: Path, base: Path) -> Path:
