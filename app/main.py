@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEAF_SECONDS: Final = 0.05
 """After the start, answers of the terminal to what stood on it before are not taken for keys."""
+EARLY_SECONDS: Final = 0.005
+"""How soon to try again with keys that came before their screen."""
 STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that end the program as if it had been quit, but for the exit code: 128 and the signal's number."""
 
@@ -73,6 +75,7 @@ class RefoldApp(App[None]):
         if settings.no_color:
             self._gates.append(Colourless())
         self._deaf_until = 0.0
+        self._early: list[events.InputEvent | events.Paste] = []
         self.background_faults: list[BaseException] = []
         """What failed in the background since the start."""
         for theme in themes.THEMES:
@@ -119,10 +122,28 @@ class RefoldApp(App[None]):
             self.notify(f"There is no theme {self._unknown_theme!r}: see refold config", severity="warning")
 
     async def on_event(self, event: events.Event) -> None:
-        """Pass the event on, but no key that nobody can have pressed."""
+        """Pass the event on, but no key that nobody can have pressed, and none to a screen not yet there."""
         if isinstance(event, (events.Key, events.Paste)) and time.monotonic() < self._deaf_until:
             return
+        if isinstance(event, (events.InputEvent, events.Paste)) and (self._early or not self._can_take_keys()):
+            self._early.append(event)
+            if len(self._early) == 1:
+                self.set_timer(EARLY_SECONDS, self._hand_on)
+            return
         await super().on_event(event)
+
+    def _can_take_keys(self) -> bool:
+        """A screen that was just opened has no widgets yet, and its actions would not find them."""
+        return bool(self.screen_stack) and self.screen.is_mounted
+
+    def _hand_on(self) -> None:
+        """Give the screen what was typed before it was there, in order."""
+        if not self._can_take_keys():
+            self.set_timer(EARLY_SECONDS, self._hand_on)
+            return
+        early, self._early = self._early, []
+        for event in early:
+            self.post_message(event)
 
     def notify(
         self,
