@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from refold.core.errors import BadRecord, FoldError, RefoldError, StoreError
+from refold.core.errors import BadRecord, FoldError, RefoldError, Refused, StoreError
 
 FINE = 0
 REFUSED = 1
@@ -22,8 +22,16 @@ PIPE_CLOSED = 141
 """The reader of the output has gone; shells say so of a program that SIGPIPE ended."""
 
 
+_NOT_DONE = frozenset(
+    {"exists", "locked", "lock_unsure", "torn_tail", "changed", "closed", "gap", "conflict", "write_failed"}
+)
+"""Errors of files that were there and could be read: what was asked for was refused, or failed."""
+
+
 def exit_code(error: RefoldError) -> int:
     """The exit code that an error stands for."""
+    if isinstance(error, Refused) or (isinstance(error, StoreError) and error.error_class in _NOT_DONE):
+        return REFUSED
     if isinstance(error, StoreError | BadRecord):
         return NOT_FOUND
     return REFUSED if isinstance(error, FoldError) else WRONG_USAGE

@@ -60,6 +60,14 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_state import run
         case "verify":
             from refold.app.cli_verify import run
+        case "fork":
+            from refold.app.cli_fork import run
+        case "salvage":
+            from refold.app.cli_salvage import run
+        case "repair":
+            from refold.app.cli_repair import run
+        case "lineage":
+            from refold.app.cli_lineage import run
         case "config":
             from refold.app.cli_config import run
         case "completion":

@@ -162,6 +162,57 @@ def _verify(parser: Parser) -> None:
     _json(parser, "one object a finding and line")
 
 
+def _fork(parser: Parser) -> None:
+    parser.description = (
+        "Make a new run of the first records of another one, up to SEQ, its last legal record if left out.\n"
+        "The parent stays as it is, byte for byte. Files and processes are not restored."
+    )
+    parser.epilog = (
+        "examples:\n  refold fork billing-sweep --at 14 --plan\n"
+        "  refold fork billing-sweep --at 14 --prompt 'try the other queue' --name second-try"
+    )
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+    parser.add_argument("--at", metavar="SEQ", help="the last record taken; '#LINE' for a line of the file")
+    parser.add_argument("--prompt", metavar="TEXT", default="", help="what the user says next")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why; recorded with the new run")
+    _new_run(parser, "the fork")
+
+
+def _salvage(parser: Parser) -> None:
+    parser.description = (
+        "Make a new run of all good records of a damaged one, and say what was left out and why.\n"
+        "The damaged run stays as it is."
+    )
+    parser.epilog = (
+        "examples:\n  refold salvage nightly-0712 --plan\n  refold salvage nightly-0712 --name nightly"
+    )
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    _new_run(parser, "the new run")
+
+
+def _repair(parser: Parser) -> None:
+    parser.description = (
+        "Put right what a crash left behind the last record of a run: a torn line is cut off and kept in a\n"
+        "file beside the run, a missing newline is added. Nothing further up is touched. A run that is held\n"
+        "by a process is left alone."
+    )
+    parser.epilog = "examples:\n  refold repair nightly-0712 --plan\n  refold repair nightly-0712 --undo"
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--plan", action="store_true", help="only say what would be done")
+    only.add_argument("--undo", action="store_true", help="put back what the last repair cut off")
+    _json(parser, "one object")
+
+
+def _lineage(parser: Parser) -> None:
+    parser.description = (
+        "Print the tree that a run belongs to: where it was forked from, and what was forked from it.\n"
+        "Each parent is checked by the bytes that were taken from it."
+    )
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    _json(parser, "one object a run and line, parents before their forks")
+
+
 def _demo(parser: Parser) -> None:
     parser.description = (
         "Make a scratch directory with runs in every state, one of them growing, and open the screen on it.\n"
@@ -196,11 +247,21 @@ COMMANDS: dict[str, Command] = {
     "show": Command("RUN[@SEQ] ...", "print a run, or one of its records", _show),
     "state": Command("RUN ...", "print what a run folds to", _state),
     "verify": Command("RUN ...", "check every record of a run", _verify),
+    "fork": Command("RUN [--at SEQ]", "begin a new run like another one, up to a record", _fork),
+    "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),
+    "repair": Command("RUN", "put the torn end of a run right, or back", _repair),
+    "lineage": Command("RUN", "print which runs were forked from which", _lineage),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),
     "completion": Command("bash|zsh|fish", "print the completion script of a shell", _completion),
 }
 """Every command, in the order in which help shows them."""
+
+
+def _new_run(parser: Parser, what: str) -> None:
+    parser.add_argument("--name", metavar="ID", help="the id of the new run; else one that sorts by time")
+    parser.add_argument("--plan", action="store_true", help=f"only say what {what} would be")
+    _json(parser, "one object")
 
 
 def _json(parser: Parser, what: str) -> None:

@@ -79,10 +79,8 @@ def make_run(
         WriteFailed: the run is not known to be on disk; nothing of it is left.
         StoreError: the directory or file cannot be made.
     """
-    target = directory / f"{check_run_id(run_id)}.json"
     private_directory(directory)
-    if os.path.lexists(target):
-        raise _taken(target)
+    target = require_free(directory, run_id)
     sweep(directory, notes)
     temporary = directory / f".{run_id}.{secrets.token_hex(8)}{TEMPORARY}"
     noted = note is None
@@ -120,6 +118,19 @@ def make_run(
     except OSError:
         durable = False
     return NewRun(target, durable, noted)
+
+
+def require_free(directory: Path, run_id: str) -> Path:
+    """Give the path that a new run will have.
+
+    Raises:
+        InvalidRunId: the text is no run id.
+        RunExists: something lies there.
+    """
+    target = directory / f"{check_run_id(run_id)}.json"
+    if os.path.lexists(target):
+        raise _taken(target)
+    return target
 
 
 def sweep(directory: Path, notes: NotesStore | None = None) -> int:

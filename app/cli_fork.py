@@ -1,0 +1,155 @@
+"""`refold fork`: a new run that begins as another one did, up to a record picked by hand."""
+
+from __future__ import annotations
+
+import argparse
+
+from refold.app.cli_exit import FINE, REFUSED
+from refold.app.cli_print import Printer
+from refold.app.cli_run import item_at, open_run, target
+from refold.app.lines import Cell
+from refold.app.present import units
+from refold.app.safe import Safe, line
+from refold.app.settings import Settings
+from refold.core.errors import InvalidRunId, RefoldError, RunExists
+from refold.core.fork import ForkPlan, NoForkHere, plan_json
+from refold.core.records import Json
+from refold.core.store.fork import Forked, carry_out, plan_at
+from refold.core.store.new_run import require_free
+from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
+from refold.core.store.run_id import check_run_id, new_run_id
+from refold.core.timeline import Timeline
+
+_LABEL = 14
+
+
+class WrongName(RefoldError):
+    """What was given as the name of a new run can be none."""
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Fork a run, or print what a fork would be; 1 where it is refused.
+
+    Raises:
+        NoForkHere: the point is not legal.
+        StoreError: the run or the place in it is not there, or the fork cannot be made.
+    """
+    wanted = target(arguments.run)
+    place = arguments.at if arguments.at is not None else wanted.place
+    child = new_id(arguments.name)
+    with open_run(wanted.run, settings) as reader:
+        timeline = reader.index_all()
+        try:
+            item = _item(timeline, place, wanted.run)
+            plan = plan_at(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
+            require_free(reader.path.parent, child)
+        except (NoForkHere, RunExists) as error:
+            if not arguments.plan:
+                raise
+            return _refused(error, reader, child, arguments, printer)
+    chosen = "" if place else ", the last legal point"
+    if arguments.plan:
+        if arguments.json:
+            printer.json({"outcome": "accept", "reasons": [], **plan_json(plan)})
+        else:
+            _print_plan(plan, chosen, printer)
+        return FINE
+    made = carry_out(plan, notes=NotesStore(settings.notes_dir))
+    if arguments.json:
+        printer.json({"id": made.run_id, "path": str(made.path), "parent": plan.parent, "seq": plan.at})
+    else:
+        _print_made(plan, made, chosen, printer)
+    warn(made, printer)
+    return FINE
+
+
+def new_id(name: str | None) -> str:
+    """The id of a new run: the name given, or one that sorts by time.
+
+    Raises:
+        WrongName: the name can be no id.
+    """
+    if name is None:
+        return new_run_id()
+    try:
+        return check_run_id(name)
+    except InvalidRunId as error:
+        raise WrongName(f"--name: {error}", remedy=error.remedy) from error
+
+
+def _item(timeline: Timeline, place: str, name: str) -> int:
+    """The item to fork after: at the place given, else the last legal one."""
+    if place:
+        return item_at(timeline, place, name)
+    last = timeline.legal_item(timeline.items - 1)
+    if last is None:
+        raise NoForkHere(f"no fork: {timeline.strict_error or 'no record of it can begin a run'}")
+    return last
+
+
+def _refused(
+    error: NoForkHere | RunExists,
+    reader: RunReader,
+    child: str,
+    arguments: argparse.Namespace,
+    printer: Printer,
+) -> int:
+    """Print why there is no plan."""
+    code = error.code if isinstance(error, NoForkHere) else error.error_class
+    if not arguments.json:
+        printer.error(error)
+        return REFUSED
+    nothing: dict[str, Json] = dict.fromkeys(
+        ("seq", "point", "comes", "stays", "turns", "messages", "pending", "prompt", "reason", "notes")
+    )
+    reason: Json = {"code": code, "message": str(error)}
+    printer.json(
+        {
+            "outcome": "refuse",
+            "reasons": [reason],
+            "parent": reader.run_id,
+            "path": str(reader.path),
+            "id": child,
+            **nothing,
+        }
+    )
+    return REFUSED
+
+
+def _print_plan(plan: ForkPlan, chosen: str, printer: Printer) -> None:
+    printer.line(
+        (Cell(Safe("fork "), "fork"), Cell(line(plan.parent), "strong"), Cell(line(f"  {plan.path}"), "dim"))
+    )
+    where = "between turns" if plan.point == "between" else "inside a batch of calls"
+    turns, messages = units.plural(plan.turns, "turn"), units.plural(plan.messages, "message")
+    said = [
+        ("after", f"seq {plan.at}{chosen}, {where}"),
+        ("comes along", f"{units.plural(plan.comes, 'record')}, {turns}, {messages}"),
+        ("stays behind", units.plural(plan.stays, "record") if plan.stays else "nothing"),
+        *(("pending", f"{call.name} ({call.id})") for call in plan.pending),
+        ("new run", plan.child),
+        ("prompt", plan.prompt),
+        ("reason", plan.reason),
+        *(("mind", note) for note in plan.notes if not note.startswith("pending ")),
+    ]
+    for label, text in said:
+        if text:
+            printer.line((Cell(Safe(f"  {label:{_LABEL}}"), "dim"), Cell(line(text))))
+
+
+def _print_made(plan: ForkPlan, made: Forked, chosen: str, printer: Printer) -> None:
+    after = f"  ψ {plan.parent} after seq {plan.at}{chosen}"
+    printer.line((Cell(line(made.run_id), "strong"), Cell(line(after), "fork")))
+    printer.line((Cell(line(str(made.path)), "dim"),))
+    if plan.pending:
+        names = ", ".join(call.name for call in plan.pending)
+        printer.line((Cell(line(f"pending: {names}"), "warn"),))
+
+
+def warn(made: Forked, printer: Printer) -> None:
+    """Say what could not be made sure of a new run."""
+    if not made.durable:
+        printer.note("refold: made, but its durability is not confirmed: the directory could not be synced")
+    if not made.noted:
+        printer.note("refold: made, but where it comes from could not be noted")

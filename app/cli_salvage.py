@@ -1,0 +1,102 @@
+"""`refold salvage`: a new run of all good records of a damaged one, and a report of what was left out."""
+
+from __future__ import annotations
+
+import argparse
+
+from refold.app.cli_exit import FINE, REFUSED
+from refold.app.cli_fork import new_id, warn
+from refold.app.cli_print import Printer
+from refold.app.cli_run import open_run
+from refold.app.lines import Cell
+from refold.app.present import units
+from refold.app.safe import Safe, line
+from refold.app.settings import Settings
+from refold.core.errors import RunExists
+from refold.core.records import Json
+from refold.core.salvage import NothingToSalvage, SalvagePlan, plan_json, report
+from refold.core.store.new_run import require_free
+from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
+from refold.core.store.salvage import carry_out, salvage_of
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Salvage a run, or print what would come of it; 1 where it is refused.
+
+    Raises:
+        NothingToSalvage: no new run can be made of it, or there is no need to.
+        StoreError: the run is not there, or the new one cannot be made.
+    """
+    child = new_id(arguments.name)
+    with open_run(arguments.run, settings) as reader:
+        try:
+            plan = salvage_of(reader, child=child)
+            require_free(reader.path.parent, child)
+        except (NothingToSalvage, RunExists) as error:
+            if not arguments.plan:
+                raise
+            return _refused(error, reader, child, arguments, printer)
+    if arguments.plan and arguments.json:
+        printer.json({"outcome": "accept", "reasons": [], **plan_json(plan)})
+    elif arguments.plan:
+        _print(plan, "would be made of", printer)
+    else:
+        made = carry_out(plan, notes=NotesStore(settings.notes_dir))
+        if arguments.json:
+            answer = plan_json(plan)
+            answer["damaged"] = answer["path"]
+            answer["path"] = str(made.path)
+            printer.json(answer)
+        else:
+            _print(plan, "made of", printer)
+            printer.line((Cell(line(str(made.path)), "dim"),))
+        warn(made, printer)
+    return FINE
+
+
+def _refused(
+    error: NothingToSalvage | RunExists,
+    reader: RunReader,
+    child: str,
+    arguments: argparse.Namespace,
+    printer: Printer,
+) -> int:
+    if not arguments.json:
+        printer.error(error)
+        return REFUSED
+    code = error.code if isinstance(error, NothingToSalvage) else error.error_class
+    reason: Json = {"code": code, "message": str(error)}
+    nothing: dict[str, Json] = dict.fromkeys(("seq", "records", "recovered", "moved", "left_out", "remarks"))
+    printer.json(
+        {
+            "outcome": "refuse",
+            "reasons": [reason],
+            "parent": reader.run_id,
+            "path": str(reader.path),
+            "id": child,
+            **nothing,
+        }
+    )
+    return REFUSED
+
+
+def _print(plan: SalvagePlan, made_of: str, printer: Printer) -> None:
+    printer.line(
+        (
+            Cell(line(plan.child), "strong"),
+            Cell(Safe(f"  {made_of} "), "dim"),
+            Cell(Safe(units.plural(plan.records, "record")), "good"),
+            Cell(line(f" of {plan.parent}, up to seq {plan.last_seq}"), "dim"),
+        )
+    )
+    if plan.recovered:
+        printer.text(Safe(f"  {units.plural(plan.recovered, 'record')} read out of damaged lines"))
+    if plan.moved:
+        printer.text(Safe("  put in the order of their sequence numbers"))
+    for remark in plan.remarks:
+        printer.text(line(f"  {remark}"), "warn")
+    left_out = report(plan)
+    printer.text(Safe(f"left out: {len(left_out)}" if left_out else "nothing was left out"), "dim")
+    for row in left_out:
+        printer.text(line(f"  {row}"))
