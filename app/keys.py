@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns"]
-Group = Literal["Move", "Find", "Look", "Program"]
+Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "fork"]
+Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
-GROUPS: Final[tuple[Group, ...]] = ("Move", "Find", "Look", "Program")
+GROUPS: Final[tuple[Group, ...]] = ("Go on", "Move", "Find", "Look", "Program")
 
 
 class Key(NamedTuple):
@@ -40,6 +40,7 @@ class Key(NamedTuple):
 TABLE: Final[tuple[Key, ...]] = (
     # The list of runs.
     Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
+    Key("runs.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"),
     Key(
         "runs.filter",
         "slash",
@@ -66,6 +67,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Look",
         "read",
     ),
+    Key("run.fork", "f", "fork", "Fork here", "After the record under the cursor", "Go on", "fork"),
     Key("run.turn_back", "left_square_bracket", "turn(-1)", "The turn before", "", "Move", "turn"),
     Key("run.turn_on", "right_square_bracket", "turn(1)", "The next turn", "", "Move", "turn"),
     Key(
@@ -85,6 +87,24 @@ TABLE: Final[tuple[Key, ...]] = (
         "Errors and damage",
         "Move",
         "problem",
+    ),
+    Key(
+        "run.point_back",
+        "left_parenthesis",
+        "point(-1)",
+        "The legal fork point before",
+        "A record after which the run can be forked",
+        "Move",
+        "point",
+    ),
+    Key(
+        "run.point_on",
+        "right_parenthesis",
+        "point(1)",
+        "The next legal fork point",
+        "A record after which the run can be forked",
+        "Move",
+        "point",
     ),
     Key("run.search", "slash", "search", "Search in the run", "In every record, as text", "Find", "search"),
     Key("run.go_to", "colon", "go_to", "Go to a sequence number", "As the journal counts", "Move", "go to"),
@@ -147,6 +167,16 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
     Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
     Key("columns.close", "escape,q,c", "close", "Close", "", "Program"),
+    # The dialog before a fork.
+    Key("fork.go", "enter", "go", "Fork", "As it is shown", "Go on", "fork"),
+    Key(
+        "fork.point_back", "left_parenthesis,left", "point(-1)", "The legal point before", "", "Move", "point"
+    ),
+    Key("fork.point_on", "right_parenthesis,right", "point(1)", "The next legal point", "", "Move", "point"),
+    Key("fork.name", "n", "ask('name')", "Name the new run", "Letters, digits, - and _", "Go on", "name"),
+    Key("fork.prompt", "p", "ask('prompt')", "Write a prompt", "What the user says next", "Go on", "prompt"),
+    Key("fork.reason", "w", "ask('reason')", "Say why", "Recorded with the new run", "Go on", "why"),
+    Key("fork.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # Everywhere.
     Key(
         "app.palette",

@@ -31,6 +31,7 @@ def key_tables() -> str:
     places: dict[keys.Place, str] = {
         "runs": "In the list of runs",
         "run": "In a run",
+        "fork": "Before a fork",
         "list": "In every list",
         "pager": "In every text",
         "app": "Everywhere",

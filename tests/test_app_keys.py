@@ -15,6 +15,7 @@ from refold.app.keys import Place
 from refold.app.main import RefoldApp
 from refold.app.present import help as help_page
 from refold.app.screens.columns import ColumnsScreen
+from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run import RunScreen
@@ -32,6 +33,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "pager": (LinePager,),
     "prompt": (PromptBar,),
     "columns": (ColumnsScreen,),
+    "fork": (ForkScreen,),
     "dialog": (HelpScreen, NoticeScreen),
 }
 """Who carries out the actions of each place."""
@@ -41,11 +43,12 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("run", "list", "app"),
     ("run", "pager", "app"),
     ("columns", "app"),
+    ("fork", "pager", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
 
-MEANT = {("columns", "q"), ("dialog", "q")}
+MEANT = {("columns", "q"), ("dialog", "q"), ("fork", "q")}
 """Keys that a dialog takes from the program while it is open."""
 
 

@@ -30,8 +30,8 @@ class ForkDraft(NamedTuple):
     reason: str = ""
     plan: ForkPlan | None = None
     refusal: str = ""
-    nearest: int | None = None
-    """The sequence of the nearest legal point where this one is not legal."""
+    remedy: str = ""
+    """What can be done about it."""
     directory: str = ""
     """Where the new run will lie."""
 
@@ -78,12 +78,8 @@ def _point(draft: ForkDraft, width: int) -> Iterator[Line]:
     plan = draft.plan
     if plan is None:
         yield from flow((Cell(Safe("✗ "), "problem"), cell(draft.refusal, "text", _TEXT)), width, 2)
-        near = (
-            f"the nearest legal point is seq {draft.nearest}"
-            if draft.nearest is not None
-            else "this run has no legal point"
-        )
-        yield from flow((cell("→ ", "dim"), cell(near, "warn")), width, 2)
+        if draft.remedy:
+            yield from flow((cell("→ ", "dim"), cell(draft.remedy, "text", _TEXT)), width, 2)
         yield BLANK
         return
     where = "between turns" if plan.point == "between" else "inside a batch of calls"

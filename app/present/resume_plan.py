@@ -34,14 +34,14 @@ _FAILED: Final = "outcome unknown: recorded as failed"
 
 
 class Drawn(NamedTuple):
-    """The lines of the dialog, and the call that each of them speaks of; empty for none."""
+    """The lines of the dialog, and the number of the call that each of them speaks of; -1 for none."""
 
     lines: tuple[Line, ...]
-    calls: tuple[str, ...]
+    calls: tuple[int, ...]
 
-    def first_line(self, call_id: str) -> int | None:
-        """Give the line on which a call begins."""
-        return self.calls.index(call_id) if call_id in self.calls else None
+    def first_line(self, call: int) -> int:
+        """Give the line on which a call begins; the first one where it has none."""
+        return self.calls.index(call) if call in self.calls else 0
 
 
 def is_open(call: PlannedCall) -> bool:
@@ -49,9 +49,9 @@ def is_open(call: PlannedCall) -> bool:
     return call.decision is not None or call.verdict in ("unknown", "withheld")
 
 
-def undecided(plan: ResumePlan) -> tuple[PlannedCall, ...]:
-    """Give the calls that wait for a decision."""
-    return tuple(call for call in plan.calls if call.verdict in ("unknown", "withheld"))
+def undecided(plan: ResumePlan) -> tuple[int, ...]:
+    """Give the numbers of the calls that wait for a decision."""
+    return tuple(n for n, call in enumerate(plan.calls) if call.verdict in ("unknown", "withheld"))
 
 
 def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), directory: str = "") -> Drawn:
@@ -64,12 +64,12 @@ def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), dir
         directory: Where it is started.
     """
     lines: list[Line] = []
-    calls: list[str] = []
+    calls: list[int] = []
 
-    def add(more: Iterator[Line], call_id: str = "") -> None:
+    def add(more: Iterator[Line], call: int = -1) -> None:
         for line in more:
             lines.append(line)
-            calls.append(call_id)
+            calls.append(call)
 
     add(_obstacles(plan, width))
     add(_command(shown, directory, width))
@@ -77,8 +77,8 @@ def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), dir
     add(_fingerprint(plan.fingerprint, width))
     if plan.calls:
         add(iter((BLANK, (cell("Calls of the open turn", "strong"),))))
-        for call in plan.calls:
-            add(_call(call, width), call.id)
+        for number, call in enumerate(plan.calls):
+            add(_call(call, width), number)
     add(_writes(plan, width))
     return Drawn(tuple(lines), tuple(calls))
 

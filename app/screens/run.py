@@ -14,7 +14,6 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import Screen
 
 from refold.app import keys
 from refold.app.lines import Role
@@ -26,6 +25,7 @@ from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import RunTop, run_top, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
+from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
@@ -36,6 +36,7 @@ from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.ruler import Ruler
 from refold.core.errors import StoreError
+from refold.core.fork import next_legal
 from refold.core.status import StatusName
 from refold.core.store.lock import locked_inodes
 from refold.core.store.reader import Change, RunReader
@@ -54,8 +55,8 @@ _BEHIND: Final = 0.4
 _HOLDER_EVERY: Final = 1.0
 
 
-class RunScreen(Screen[None]):
-    """Shows one run. It reads, and nothing else: no lock, no write."""
+class RunScreen(GoingOnScreen):
+    """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("run")]
@@ -128,6 +129,16 @@ class RunScreen(Screen[None]):
         if self._reading is None or not 0 <= self.timeline.cursor < self._reading.timeline.rows:
             return None
         return self._reading.timeline.row(self.timeline.cursor).item
+
+    def chosen(self) -> Chosen | None:
+        """The run, and the record under the cursor."""
+        if self._settings is None:
+            return None
+        item, at = self.item, None
+        if self._reading is not None and item is not None:
+            timeline = self._reading.timeline
+            at = Landing(timeline.seq(item), timeline.span(item).line or None)
+        return Chosen(self.path, self._hint, self._settings, at)
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the pane where there is room for it."""
@@ -338,6 +349,17 @@ class RunScreen(Screen[None]):
             self.notify(f"No error and no damage {'after' if step > 0 else 'before'} this row.")
         else:
             self.timeline.go(row)
+
+    def action_point(self, step: int) -> None:
+        """Go to the legal fork point before or after."""
+        item = self.item
+        if self._reading is None or item is None:
+            return
+        found = next_legal(self._reading.timeline, item, step)
+        if found is None:
+            self.notify(f"No legal fork point {'after' if step > 0 else 'before'} this row.")
+        else:
+            self._go_to_item(found)
 
     def action_follow(self) -> None:
         """Go to the end and along with it, or stop doing so."""

@@ -104,8 +104,9 @@ class PromptBar(Horizontal):
         with field.prevent(Input.Changed):
             field.value = text
         field.cursor_position = len(text)
-        if not self.is_open:
-            self._before = self.screen.focused
+        focused = self.screen.focused
+        if focused is not field:  # it still is, where the prompt was closed an instant ago
+            self._before = focused
         self.add_class("-open")
         field.focus()
 
@@ -118,10 +119,14 @@ class PromptBar(Horizontal):
         self.remove_class("-open")
         if self._before is not None and self._before.is_attached:
             self._before.focus()
-        self._before = None
 
     def action_accept(self) -> None:
-        """Hand the text over."""
+        """Hand the text over, once what was typed before has arrived in it."""
+        self.query_one(Input).call_later(self._accept)
+
+    def _accept(self) -> None:
+        if not self.is_open:
+            return
         text = self.text
         self.close()
         self.post_message(self.Submitted(self, text))

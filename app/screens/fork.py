@@ -1,0 +1,258 @@
+"""The dialog before a fork: it shows what a fork at a point would be, and makes it when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from refold.app import keys
+from refold.app.failure import words
+from refold.app.lines import Cell, FixedRows, Line
+from refold.app.loading import SLICE
+from refold.app.present import fork_plan as present
+from refold.app.present import landing
+from refold.app.present.fork_plan import ForkDraft
+from refold.app.present.landing import Landing
+from refold.app.present.layout import cell
+from refold.app.safe import Safe, wrap
+from refold.app.screens.notice import NoticeScreen
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.app.widgets.words import Words
+from refold.core.errors import RefoldError
+from refold.core.fork import ForkPlan, next_legal
+from refold.core.store.fork import Forked, plan_at
+from refold.core.store.reader import RunReader
+from refold.core.store.run_id import new_run_id
+
+_ROWS: Final = 8
+"""Rows of the dialog beside its text: frame, title, verdict, keys, blank ones."""
+_LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
+
+
+class ForkScreen(ModalScreen[Forked | None]):
+    """Shows the plan of a fork, lets its point and its words be changed, and makes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("fork")]
+
+    def __init__(
+        self,
+        run_id: str,
+        open_reader: Callable[[], RunReader],
+        carry_out: Callable[[ForkPlan], Forked],
+        at: Landing | None = None,
+        *,
+        new_id: Callable[[], str] = new_run_id,
+    ) -> None:
+        """Ask about a fork.
+
+        Args:
+            run_id: The parent, for the title while it is read.
+            open_reader: Opens the parent.
+            carry_out: Makes the fork; called on a thread of its own.
+            at: The record after which to fork; the last legal one if left out.
+            new_id: Gives the id of the new run.
+        """
+        super().__init__()
+        self._run_id = run_id
+        self._open_reader = open_reader
+        self._carry_out = carry_out
+        self._at = at
+        self._reader: RunReader | None = None
+        self._item = -1
+        self._child = new_id()
+        self._prompt = ""
+        self._reason = ""
+        self._draft: ForkDraft | None = None
+        self._failed: RefoldError | None = None
+        self._writing = False
+
+    def compose(self) -> ComposeResult:
+        """Title, plan, verdict, what is typed, keys."""
+        with Vertical(id="fork", classes="dialog"):
+            yield Words((Cell(Safe("ψ Fork "), "fork"), cell(self._run_id, "strong", 60)), id="fork-title")
+            yield LinePager(id="fork-plan")
+            yield Words((Cell(Safe("reading the run"), "dim"),), id="fork-verdict")
+            yield PromptBar(id="fork-prompt")
+            yield KeyBar(id="fork-keys")
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self._pager.focus()
+        self._read()
+
+    def on_unmount(self) -> None:
+        """Let go of the file."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self._draw)
+
+    @property
+    def draft(self) -> ForkDraft | None:
+        """What is shown; None while the run is read."""
+        return self._draft
+
+    @property
+    def _pager(self) -> LinePager:
+        return self.query_one("#fork-plan", LinePager)
+
+    @property
+    def _verdict(self) -> Words:
+        return self.query_one("#fork-verdict", Words)
+
+    @work(group="parent", exclusive=True)
+    async def _read(self) -> None:
+        try:
+            reader = self._reader = self._open_reader()
+            while not reader.step(SLICE):
+                self._verdict.show((Cell(Safe(f"reading the run {reader.progress:.0%}"), "dim"),))
+                await asyncio.sleep(0)
+        except RefoldError as error:
+            self._failed = error
+            self._draw()
+            return
+        self._item = self._first_item(reader)
+        self._plan()
+
+    def _first_item(self, reader: RunReader) -> int:
+        """Give the item that was asked for, else the last legal one, else the last one."""
+        timeline = reader.timeline
+        row = None if self._at is None else landing.row_of(self._at, timeline, complete=True)
+        if row is not None:
+            return timeline.row(row).item
+        legal = timeline.legal_item(timeline.items - 1)
+        return timeline.items - 1 if legal is None else legal
+
+    def _plan(self) -> None:
+        """Plan the fork as it is asked for now, and draw it."""
+        reader, item = self._reader, self._item
+        if reader is None or item < 0:
+            self._draft = None if reader is None else self._without_plan("the run has no record", "")
+            self._draw()
+            return
+        try:
+            plan = plan_at(reader, item, child=self._child, prompt=self._prompt, reason=self._reason)
+        except RefoldError as error:
+            self._draft = self._without_plan(str(error), error.remedy)
+        else:
+            self._draft = self._without_plan("", "")._replace(plan=plan)
+        self._draw()
+        self.refresh_bindings()
+
+    def _without_plan(self, refusal: str, remedy: str) -> ForkDraft:
+        reader, item = self._reader, self._item
+        timeline = reader.timeline if reader is not None else None
+        there = timeline is not None and item >= 0
+        return ForkDraft(
+            parent=self._run_id,
+            seq=timeline.seq(item) if timeline is not None and there else None,
+            line=timeline.span(item).line if timeline is not None and there else 0,
+            child=self._child,
+            refusal=refusal,
+            remedy=remedy,
+            directory=str(reader.path.parent) if reader is not None else "",
+            prompt=self._prompt,
+            reason=self._reason,
+        )
+
+    def _draw(self) -> None:
+        width = self._pager.width
+        if width < 4:
+            return
+        if self._draft is not None:
+            lines = present.fork_lines(self._draft, width)
+            self.query_one("#fork-title", Words).show(present.title(self._draft))
+            self._verdict.show(present.verdict(self._draft))
+        elif self._failed is not None:
+            lines = _told(self._failed, width)
+            self._verdict.show((Cell(Safe("✗ cannot be forked"), "problem"),))
+        else:
+            return
+        self._pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        self._pager.show(FixedRows(lines), top=self._pager.top)
+
+    @on(LinePager.Resized)
+    def _resized(self) -> None:
+        self._draw()
+
+    # -- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what cannot be done here and now."""
+        if action == "close":
+            return True
+        if self._draft is None or self._writing:
+            return None
+        if action == "go":
+            return True if self._draft.plan is not None else None
+        return True
+
+    def action_close(self) -> None:
+        """Leave without a fork; one that is being written is waited for."""
+        if self._writing:
+            self.notify("The fork is being written.")
+        else:
+            self.dismiss(None)
+
+    def action_point(self, step: int) -> None:
+        """Take another legal point."""
+        if self._reader is None:
+            return
+        item = next_legal(self._reader.timeline, self._item, step)
+        if item is None:
+            self.notify(f"No legal point {'after' if step > 0 else 'before'} this one.")
+        else:
+            self._item = item
+            self._plan()
+
+    def action_ask(self, what: str) -> None:
+        """Ask for the id, the prompt or the reason."""
+        text = {"name": self._child, "prompt": self._prompt, "reason": self._reason}[what]
+        self.query_one("#fork-prompt", PromptBar).open(Safe(_LABELS[what]), text, purpose=what)
+
+    @on(PromptBar.Submitted, "#fork-prompt")
+    def _typed(self, event: PromptBar.Submitted) -> None:
+        text = event.text.strip()
+        match event.bar.purpose:
+            case "name":
+                self._child = text
+            case "prompt":
+                self._prompt = text
+            case _:
+                self._reason = text
+        self._plan()
+
+    @work(group="write", exclusive=True)
+    async def action_go(self) -> None:
+        """Make the fork."""
+        plan = self._draft.plan if self._draft is not None else None
+        if plan is None or self._writing:
+            return
+        self._writing = True
+        self._verdict.show((Cell(Safe("writing the fork"), "dim"),))
+        self.refresh_bindings()
+        try:
+            forked = await asyncio.to_thread(self._carry_out, plan)
+        except RefoldError as error:
+            self._writing = False
+            self.app.push_screen(NoticeScreen.of(Safe("The fork was not made"), error))
+            self._plan()
+            return
+        self.dismiss(forked)
+
+
+def _told(error: RefoldError, width: int) -> list[Line]:
+    said, remedy = words(error)
+    lines: list[Line] = [(Cell(row, "problem"),) for row in wrap(said, width)]
+    return [*lines, *((Cell(row, "dim"),) for row in wrap(remedy, width))]

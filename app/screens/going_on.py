@@ -1,0 +1,87 @@
+"""What leads on from a run: the dialogs before a resume and a fork, and what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual import work
+from textual.screen import Screen
+
+from refold.app.forking import making, proposed_id
+from refold.app.present.landing import Landing
+from refold.app.screens.fork import ForkScreen
+from refold.core.store.reader import RunReader
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
+
+class Chosen(NamedTuple):
+    """The run that a screen stands on, and where in it."""
+
+    path: Path
+    hint: str
+    """The format to assume where the bytes do not tell."""
+    settings: Settings
+    at: Landing | None = None
+    """The record under the cursor; None on a screen that shows whole runs."""
+
+
+class GoingOnScreen(Screen[None]):
+    """A screen that stands on a run, and leads on from it by keys."""
+
+    _asking = False
+    """Whether a dialog is open or about to be: a key that repeats must not open a second one."""
+
+    def chosen(self) -> Chosen | None:
+        """Give the run that the keys act on; None where there is none."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what needs a run where there is none."""
+        if action in ("fork", "resume", "lineage"):
+            return True if self.chosen() is not None else None
+        return super().check_action(action, parameters)
+
+    def action_fork(self) -> None:
+        """Show what a fork would be."""
+        self._lead_on(self._fork)
+
+    def _lead_on(self, ask: Callable[[Chosen], Awaitable[None]]) -> None:
+        chosen = self.chosen()
+        if chosen is not None and not self._asking and self.app.screen is self:
+            self._asking = True
+            self._ask(ask, chosen)
+
+    @work(group="going-on")
+    async def _ask(self, ask: Callable[[Chosen], Awaitable[None]], chosen: Chosen) -> None:
+        try:
+            await ask(chosen)
+        finally:
+            self._asking = False
+
+    async def _fork(self, chosen: Chosen) -> None:
+        """Ask about a fork, make it, and open the new run."""
+        from refold.app.screens.run import RunScreen
+
+        path, hint, settings, at = chosen
+        dialog = ForkScreen(
+            path.stem,
+            lambda: RunReader.open(path, hint=hint, cache=settings.cache_dir),
+            making(settings),
+            at,
+            new_id=lambda: proposed_id(path),
+        )
+        forked = await self.app.push_screen_wait(dialog)
+        if forked is None:
+            return
+        self.app.push_screen(RunScreen(forked.path, settings=settings, hint=hint))
+        told = [f"{path.stem} was forked into {forked.run_id}."]
+        if not forked.noted:
+            told.append("Where it comes from could not be noted.")
+        if not forked.durable:
+            told.append("Its directory could not be synced.")
+        sound = forked.noted and forked.durable
+        self.notify(" ".join(told), severity="information" if sound else "warning")

@@ -1,0 +1,328 @@
+"""The dialog before a fork: what it says, what it refuses, and the run that it makes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.screen_helpers import settings, shown, until
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from refold.app import demo
+from refold.app.demo_runs import KILLED
+from refold.app.forking import proposed_id
+from refold.app.lines import Line, plain
+from refold.app.main import RefoldApp
+from refold.app.present.fork_plan import ForkDraft, fork_lines, verdict
+from refold.app.screens.fork import ForkScreen
+from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.settings import Settings
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.records import MetaRecord
+from refold.core.store.fork import plan_at
+from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
+from refold.core.store.roots import Root
+
+Compare = Callable[..., bool]
+NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of the demo."""
+    directory = tmp_path_factory.mktemp("demo")
+    demo.make(directory, NOW)
+    return directory
+
+
+@pytest.fixture
+def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with the runs of the demo; paths on the screen are relative: the same on every machine."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs, "demo")
+    plain_settings = settings(Path())
+    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
+    return Settings(
+        **{name: getattr(plain_settings, name) for name in plain_settings.__slots__ if name != "roots"},
+        roots=roots,
+    )
+
+
+def killed(given: Settings) -> Path:
+    return given.roots[0].path / f"{KILLED}.json"
+
+
+def of_run(given: Settings, path: Path, at: int | None = None, hint: str = "refold") -> RefoldApp:
+    return RefoldApp(given, lambda: RunScreen(path, at, settings=given, hint=hint))
+
+
+def dialog(pilot: Pilot[None]) -> ForkScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, ForkScreen)
+    return screen
+
+
+async def opened(pilot: Pilot[None], *before: str) -> ForkScreen:
+    """Press keys, then `f`, and wait for the plan."""
+    run = pilot.app.screen
+    assert isinstance(run, RunScreen)
+    await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item is not None)
+    await pilot.press(*before, "f")
+    await until(
+        pilot, lambda: isinstance(pilot.app.screen, ForkScreen) and pilot.app.screen.draft is not None
+    )
+    return dialog(pilot)
+
+
+async def type_into(pilot: Pilot[None], key: str, text: str) -> None:
+    """Open a prompt of the dialog, put a text in the place of what stands in it, and accept."""
+    await pilot.press(key)
+    prompt = dialog(pilot).query_one(PromptBar)
+    await until(pilot, lambda: prompt.is_open)
+    prompt.query_one(Input).value = text
+    await pilot.press("enter")
+    await until(pilot, lambda: not prompt.is_open)
+
+
+def text_of(lines: Sequence[Line]) -> str:
+    return "\n".join(plain(line) for line in lines)
+
+
+async def test_a_fork_at_the_cursor_holds_the_bytes_of_its_parent_and_opens(given: Settings) -> None:
+    path = killed(given)
+    before, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    app = of_run(given, path, at=4)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        screen = await opened(pilot)
+        assert screen.draft is not None
+        assert screen.draft.seq == 4
+        await type_into(pilot, "n", "again-from-4")
+        await type_into(pilot, "w", "because [/x] of it")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.path != path)
+        await until(pilot, lambda: any("was forked into again-from-4" in row for row in shown(app)))
+        child = path.with_name("again-from-4.json")
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.path == child
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.path == path)
+        assert app.background_faults == []
+    lines = before.split(b"\n")
+    assert child.read_bytes().split(b"\n")[1:] == [*lines[1:4], b""]
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, stamp)
+    with RunReader.open(child) as reader:
+        reader.index_all()
+        meta = reader.meta
+    assert isinstance(meta, MetaRecord)
+    assert meta.forked_from is not None
+    assert meta.forked_from.run_id == KILLED
+    assert meta.forked_from.seq == 4
+    assert meta.forked_from.reason == "because [/x] of it"
+    assert meta.forked_from.prefix_sha256 == hashlib.sha256(b"\n".join([*lines[:4], b""])).hexdigest()
+
+
+async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: Settings) -> None:
+    app = of_run(given, killed(given), at=5)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot)
+        assert screen.draft is not None
+        assert screen.draft.plan is not None
+        assert screen.draft.plan.point == "inside"
+        await type_into(pilot, "p", "Use fromisoformat.")
+        assert screen.draft.plan is None
+        assert "open calls must be answered first" in screen.draft.refusal
+        assert screen.check_action("go", ()) is None
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.screen is screen
+        await pilot.press("(")
+        await until(pilot, lambda: screen.draft is not None and screen.draft.seq == 4)
+        assert screen.draft.plan is not None
+        assert "Use fromisoformat." in "\n".join(shown(app))
+        await pilot.press("left", "left", "left", "left", "left")
+        await until(pilot, lambda: screen.draft is not None and screen.draft.seq == 1)
+        await pilot.press(")")
+        await until(pilot, lambda: screen.draft is not None and screen.draft.seq == 2)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert app.background_faults == []
+    assert len(list(killed(given).parent.glob("*-2.json"))) == 0
+
+
+async def test_an_id_that_is_none_or_taken_is_refused_before_anything_is_written(given: Settings) -> None:
+    path = killed(given)
+    before = {entry.name for entry in path.parent.iterdir()}
+    app = of_run(given, path, at=4)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot)
+        for name in ("", "a b", "../x", "-x", "x" * 129, KILLED):
+            await type_into(pilot, "n", name)
+            await until(pilot, lambda name=name: screen.draft is not None and screen.draft.child == name)  # type: ignore[misc]
+            await pilot.press("enter")
+            await pilot.pause()
+            assert app.screen is screen
+            assert screen.draft is not None
+            assert screen.draft.plan is None
+            assert screen.draft.refusal
+        assert app.background_faults == []
+    assert {entry.name for entry in path.parent.iterdir()} == before
+
+
+async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings) -> None:
+    path = killed(given)
+    taken = path.with_name("summarise-tickets.json")
+    before = taken.read_bytes()
+    app = of_run(given, path, at=4)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot)
+        await type_into(pilot, "n", "summarise-tickets")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, NoticeScreen))
+        assert "already there" in "\n".join(shown(app))
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert app.background_faults == []
+    assert taken.read_bytes() == before
+
+
+async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given, "refactor-imports", now=NOW.timestamp))
+    async with app.run_test(size=(100, 30)) as pilot:
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+        await until(pilot, lambda: runs.run is not None and runs.run.id == "refactor-imports")
+        await pilot.press("f", "f", "f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.draft is not None)
+        assert len(app.screen_stack) == 2, "a key that repeats opens one dialog"
+        screen = dialog(pilot)
+        assert screen.draft is not None
+        assert screen.draft.plan is not None
+        assert screen.draft.plan.stays == 1, "a completed run is forked before its end"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.path.stem == "refactor-imports-2"
+        assert app.background_faults == []
+
+
+async def test_a_fork_of_a_foreign_run_notes_where_it_comes_from(given: Settings) -> None:
+    parent = next(given.roots[1].path.glob("nightly-audit.json"))
+    app = of_run(given, parent, at=3, hint="fisk-ai")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot)
+        text = "\n".join(shown(app))
+        assert "Refold's own notes" in text
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.path != parent)
+        assert app.background_faults == []
+    noted = NotesStore(given.state_dir / "notes").read(parent.with_name("nightly-audit-2.json"))
+    assert noted.forked_from is not None
+    assert (noted.forked_from.run_id, noted.forked_from.seq) == ("nightly-audit", 3)
+
+
+async def test_a_point_after_damage_says_why_and_names_the_nearest_legal_one(given: Settings) -> None:
+    path = given.roots[0].path / "rename-notes.json"
+    app = of_run(given, path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, "end")
+        assert screen.draft is not None
+        assert screen.draft.plan is None
+        text = "\n".join(shown(app))
+        assert "do not fold" in text
+        assert "nearest legal point before it is seq 6" in text
+        await pilot.press("(")
+        await until(pilot, lambda: screen.draft is not None and screen.draft.plan is not None)
+        assert screen.draft.seq == 6
+        assert app.background_faults == []
+
+
+@pytest.mark.parametrize("name", ["never-began", "not-a-journal", "from-a-newer-version"])
+async def test_what_cannot_be_forked_says_so_and_can_be_left(given: Settings, name: str) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given, name, now=NOW.timestamp))
+    async with app.run_test(size=(60, 20)) as pilot:
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+        await until(pilot, lambda: runs.run is not None and runs.run.id == name)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.draft is not None)
+        assert any("✗ no fork here" in row for row in shown(app))
+        await pilot.press("enter", "(", ")", "escape")
+        await until(pilot, lambda: app.screen is runs)
+        assert app.background_faults == []
+
+
+async def test_a_run_that_vanished_can_be_left(given: Settings) -> None:
+    path = killed(given)
+    app = of_run(given, path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.item is not None)
+        path.unlink()
+        await pilot.press("f")
+        await until(pilot, lambda: any("cannot be forked" in row for row in shown(app)))
+        await pilot.press("enter", "n", "p", "(", "escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert app.background_faults == []
+
+
+async def test_legal_points_are_walked_in_the_timeline(given: Settings) -> None:
+    path = given.roots[0].path / "rename-notes.json"
+    app = of_run(given, path, at=1)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item == 0)
+        for item in range(1, 6):
+            await pilot.press(")")
+            await until(pilot, lambda item=item: run.item == item)  # type: ignore[misc]
+        await pilot.press(")")
+        await until(pilot, lambda: any("No legal fork point after" in row for row in shown(app)))
+        assert run.item == 5
+        await pilot.press("end", "(")
+        await until(pilot, lambda: run.item == 5)
+        assert app.background_faults == []
+
+
+def test_every_fact_of_a_plan_is_said_in_any_width(given: Settings) -> None:
+    with RunReader.open(killed(given)) as reader:
+        reader.index_all()
+        plan = plan_at(reader, 6, child="child", reason="[bold]\x1b[2J")
+    draft = ForkDraft(KILLED, 7, 7, "child", reason=plan.reason, plan=plan, directory="/runs/\x1b")
+    for width in (20, 40, 60, 110, 200):
+        lines = fork_lines(draft, width)
+        text = " ".join(text_of(lines).split())
+        assert "Pending in the new run: 1 call" in text
+        assert "replace_text" in text
+        assert "not restored" in text
+        assert "\x1b" not in text
+    assert "inside a batch" in plain(verdict(draft))
+
+
+def test_the_proposed_id_is_free_and_legal(tmp_path: Path) -> None:
+    parent = tmp_path / "fix-add.json"
+    parent.touch()
+    assert proposed_id(parent) == "fix-add-2"
+    (tmp_path / "fix-add-2.json").touch()
+    assert proposed_id(parent) == "fix-add-3"
+    assert proposed_id(tmp_path / "fix-add-2.json") == "fix-add-3"
+    assert len(proposed_id(tmp_path / "3MqGT45w9QhVAxv4SGKRdE66WHD.json")) == 27
+    assert len(proposed_id(tmp_path / "no id.json")) == 27
+    assert len(proposed_id(Path(os.fsdecode(b"\xff.json")))) == 27
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_fork(snap_compare: Compare, given: Settings, size: tuple[int, int]) -> None:
+    async def ready(pilot: Pilot[None]) -> None:
+        await opened(pilot)
+        await type_into(pilot, "w", "try the other way")
+
+    app = of_run(given, killed(given), at=4)
+    assert snap_compare(app, terminal_size=size, run_before=ready)
