@@ -83,7 +83,7 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("◇", "the first record: what the run was begun with"),
     ("●", "what the user said"),
     ("◆", "what the assistant said"),
-    ("├▸ └▸", "a call of a tool"),
+    ("├→ └→", "a call of a tool"),
     ("├  └", "its result"),
     ("■ ✓ ▮", "the last record: stopped, completed, suspended"),
     ("✗", "an error"),

@@ -121,12 +121,11 @@ def _heading(subject: Subject, width: int) -> Iterator[Line]:
         title.append(cell("  ψ inherited from the parent", "fork"))
     yield from flow(title, width, 2)
     place = f"{units.size(where.end - where.start)} at byte {where.start:,}"
+    yield from paragraph(safe.line(place), width, "dim")
     time = getattr(subject.record, "time", None)
     if time is not None:
-        place += f"  {time}"
-    if subject.seconds is not None:
-        place += f"  {units.since_start(subject.seconds)}"
-    yield from paragraph(safe.line(place), width, "dim")
+        since = f"{units.since_start(subject.seconds)}  " if subject.seconds is not None else ""
+        yield from paragraph(safe.line(f"{since}{time}", 100), width, "dim")
 
 
 def _findings(subject: Subject, width: int) -> Iterator[Line]:
@@ -329,7 +328,7 @@ def _bytes(head: bytes, width: int, view: View) -> Iterator[Line]:
 
 def _text(text: str, width: int, role: Role, limit: int, key: str, *, indent: int = 0) -> Iterator[Line]:
     """Give the lines of a text, folded after `limit` of them; 0 folds nothing."""
-    rows = text.split("\n")
+    rows = text.removesuffix("\n").split("\n")
     made = 0
     for number, row in enumerate(rows):
         left = len(rows) - number

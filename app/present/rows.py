@@ -41,7 +41,7 @@ _SHORT_LINE: Final = 16
 _KEPT: Final = 1024
 _WORDS_FROM: Final = 74
 _WORD_WIDTH: Final = 10
-_RIGHT_WIDTH: Final = 10
+_RIGHT_WIDTH: Final = 11
 
 _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "meta": ("◇", "meta"),
@@ -130,7 +130,7 @@ class TimelineRows:
         glyph, role = self._mark(index, row)
         flagged = bool(code) and row.kind != "damage" and self._is_flagged(index, row, code)
         cells: list[Cell] = [Cell(Safe("⚠" if flagged else " "), "problem"), *self._columns(row)]
-        cells.append(Cell(Safe(f"{glyph}{'▸' if row.kind == 'call' else ' '} "), role))
+        cells.append(Cell(Safe(f"{glyph}{'→' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
             cells.append(Cell(Safe(f"{self._word(row):<{_WORD_WIDTH}}"), role))
         if flagged and code != _UNANSWERED:

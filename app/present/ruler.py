@@ -10,13 +10,16 @@ from typing import Final
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
-from refold.core.columns import Bucket
+from refold.core.columns import META, TERMINAL, USER, Bucket
 from refold.core.timeline import Timeline
 
-IDLE: Final = 20.0
-"""Seconds after which waiting is drawn no longer than this."""
+IDLE: Final = 2.0
+"""Seconds that waiting for a person is drawn for, however long it was."""
+BUSY: Final = 60.0
+"""The same for waiting for the model or a tool."""
 
 _SLICE: Final = 2000
+_RESTING: Final = frozenset({META, USER})
 _LOOKED_AT: Final = 64
 _LABELS: Final = 6
 _MARKED: Final = 0.3
@@ -117,17 +120,21 @@ class TimeScale:
     def extend(self) -> Iterator[None]:
         """Take in the items that are not in it yet; each step is one small slice of work."""
         del self._sums[self._timeline.items :], self._long[self._timeline.items :]
-        seconds = self._timeline.columns.seconds
+        seconds, kinds = self._timeline.columns.seconds, self._timeline.columns.kind
         while not self.complete:
             start = len(self._sums)
             total = self.total
-            for value in seconds[start : start + _SLICE]:
-                waited = max(0.0, value - self._last) if value == value and self._last == self._last else 0.0
+            for item in range(start, min(start + _SLICE, self._timeline.items)):
+                value = seconds[item]
+                waited = 0.0
                 if value == value:
+                    waited = max(0.0, value - self._last) if self._last == self._last else 0.0
                     self._last = value
-                total += min(waited, IDLE)
+                idle = kinds[item] in _RESTING or (item > 0 and kinds[item - 1] == TERMINAL)
+                limit = IDLE if idle else BUSY
+                total += min(waited, limit)
                 self._sums.append(total)
-                self._long.append(waited > IDLE)
+                self._long.append(waited > limit)
             yield
 
     def cells(self, width: int) -> tuple[RulerCell, ...]:
@@ -179,7 +186,9 @@ class TimeScale:
 
 
 def _labels(places: list[tuple[int, str]]) -> Line:
-    text = ""
+    text = before = ""
     for column, label in places:
-        text = f"{text:<{column}}{label} "
+        if label != before and len(text) <= column:
+            text = f"{text:<{column}}{label} "
+        before = label
     return (Cell(Safe(text), "dim"),)

@@ -200,7 +200,7 @@ def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
         return
     waiting = sum(not call.answered for call in now.calls)
-    summary = f"{waiting} of {units.plural(len(now.calls), 'call')} unanswered, outcome unknown"
+    summary = f"{waiting} of {units.grouped(len(now.calls))} unanswered: outcome unknown"
     same = before is None or before.calls == now.calls
     yield _row("pending", (cell(summary, "warn"),), width, "" if same else "mark")
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
