@@ -52,6 +52,8 @@ class Facts(msgspec.Struct, frozen=True):
     torn: bool = False
     forked_at: int | None = None
     """The last sequence taken from the parent; None where the run records no parent."""
+    prompted: bool = False
+    """All that follows it is the prompt that the fork was made with."""
     last_seq: int = 0
     note: str = ""
     """Why the file could not be opened, or its first record not be read; empty else."""
@@ -89,8 +91,10 @@ def derive(facts: Facts, *, held: bool = False) -> Status:
         return Status(
             "newer", f"written as version {facts.version}; this build reads up to version {facts.supported}"
         )
-    if facts.forked_at is not None and facts.last_seq == facts.forked_at:
-        return Status("ready", f"forked at seq {facts.forked_at}; nothing was appended since")
+    untouched = facts.prompted or facts.last_seq == facts.forked_at
+    if facts.forked_at is not None and untouched and facts.terminal != "completed":
+        prompt = " with a new prompt" if facts.prompted else ""
+        return Status("ready", f"forked at seq {facts.forked_at}{prompt}; nothing was appended since")
     return _stopped(facts)
 
 

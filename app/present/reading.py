@@ -25,6 +25,7 @@ from refold.core.blocks import read_blocks
 from refold.core.columns import ASSISTANT, DAMAGE, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
 from refold.core.findings import CODES
+from refold.core.fork import begins_with_prompt
 from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
 from refold.core.state import RunState
 from refold.core.status import Facts, Status, derive
@@ -130,6 +131,7 @@ class Reading:
                 else sum(kind != DAMAGE for kind in timeline.columns.kind[terminal[0] + 1 :]),
                 torn=timeline.torn is not None,
                 forked_at=self.inherited_to,
+                prompted=meta is not None and begins_with_prompt(timeline, meta),
                 last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
                 note="" if meta is not None or first is None else f"its first record: {first.message}",
             ),

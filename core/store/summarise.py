@@ -11,6 +11,7 @@ from refold.core.blocks import read_blocks
 from refold.core.columns import DAMAGE, META, RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES
+from refold.core.fork import begins_with_prompt
 from refold.core.formats import HEAD_BYTES, Decoder
 from refold.core.formats.registry import format_of
 from refold.core.records import AssistantRecord, MetaRecord
@@ -157,6 +158,7 @@ def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder, note: 
         after_terminal=0 if terminal is None else _records(timeline, terminal[0] + 1),
         torn=timeline.torn is not None,
         forked_at=None if fork is None else fork.seq,
+        prompted=meta is not None and begins_with_prompt(timeline, meta),
         last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
         note=note,
     )
