@@ -294,10 +294,16 @@ class TestState:
     def test_open_calls(self, tmp_path: Path) -> None:
         reading = told(tmp_path, story.fix_add())
         shown = state_of(reading, 7)
-        assert "1 of 2 unanswered: outcome unknown" in shown
+        assert "1 of 2 unanswered so far" in shown
         assert "▸   ✓ read_file  test_calc.py" in shown
-        assert "  ? run  pytest -q" in shown
+        assert "  · run  pytest -q" in shown
+        assert "result at seq 6" in shown
         assert "the turn is closed" in state_of(reading, 8)
+
+    def test_a_call_without_any_result(self, tmp_path: Path) -> None:
+        shown = state_of(told(tmp_path, story.fix_add()), 12)
+        assert "1 of 1 unanswered: outcome unknown" in shown
+        assert "  ? replace_text  calc.py" in shown
 
     def test_limits(self, tmp_path: Path) -> None:
         shown = state_of(told(tmp_path, story.fix_add()), 12)

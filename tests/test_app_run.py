@@ -133,7 +133,7 @@ async def test_a_run_that_is_held_is_running(crashed: Path, tmp_path: Path) -> N
         async with run(crashed) as opened:
             await opened.until(lambda: "● running" in opened.top)
             await opened.press("2")
-            await opened.pane_says("a process is seen holding the lock")
+            await opened.pane_says("a process is seen holding the lock", "no result yet")
 
 
 async def test_it_lands_where_it_was_asked_to(crashed: Path) -> None:

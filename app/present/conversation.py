@@ -10,7 +10,7 @@ from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, fit, flow, span
 from refold.app.present.record import View, block_lines
 from refold.app.present.rows import argument_cells
-from refold.app.present.state import PendingCall
+from refold.app.present.state import PendingCall, verdict
 from refold.app.safe import Safe
 from refold.core.blocks import read_blocks
 from refold.core.records import Message
@@ -58,7 +58,7 @@ def open_turn_lines(turn: Message, calls: tuple[PendingCall, ...], width: int, v
     if shown:
         yield from block_lines(shown, width, view)
     for call in calls:
-        mark, note, role = _verdict(call)
+        mark, note, role = verdict(call)
         cells = (cell(f"{mark} ", role), cell(call.name or "unnamed tool", "call", 80), cell("  "))
         yield from flow((*cells, *argument_cells(call.input)[:1], cell(f"  {note}", role)), width, 4)
 
@@ -66,10 +66,6 @@ def open_turn_lines(turn: Message, calls: tuple[PendingCall, ...], width: int, v
 def empty_line() -> Line:
     """Say that nothing would be sent."""
     return (cell("no messages", "dim"),)
-
-
-def _verdict(call: PendingCall) -> tuple[str, str, Role]:
-    return ("✓", "has its result", "good") if call.answered else ("?", "no result", "warn")
 
 
 def _rule(title: tuple[Cell, ...], width: int) -> Line:

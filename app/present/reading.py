@@ -160,8 +160,13 @@ class Reading:
             inherited=upto is not None and row.seq is not None and row.seq <= upto,
         )
 
-    def state_view(self, item: int, ending: str = "") -> StateView:
-        """Give what the State pane shows after an item."""
+    def state_view(self, item: int, *, held: bool = False) -> StateView:
+        """Give what the State pane shows after an item.
+
+        Args:
+            item: The last item that counts.
+            held: A process is seen holding the lock: more may come.
+        """
         timeline = self.timeline
         if self.is_window:
             return StateView(
@@ -171,7 +176,7 @@ class Reading:
         before: Moment | None = None
         if now is not None and item > 0:
             before, _ = self._moment(item - 1)
-        return StateView(timeline.seq(item), now, before, error, ending)
+        return StateView(timeline.seq(item), now, before, error, self.ending(item, held=held), held)
 
     def ending(self, item: int, *, held: bool) -> str:
         """Say how the run ends where an item is its last one and no terminal record; else nothing."""
@@ -261,15 +266,16 @@ class Reading:
             for place in range(assistant + 1, item + 1)
             if timeline.columns.kind[place] == RESULT
         }
-        total = timeline.calls(assistant) - (timeline.calls(assistant - 1) if assistant else 0)
+        later = self._results(assistant)
         return tuple(
             PendingCall(
                 str(call),
                 timeline.call_name(assistant, call),
                 inputs[call] if call < len(inputs) else None,
                 answered=call in answered,
+                later=answer.seq if (answer := later[call]) is not None and call not in answered else None,
             )
-            for call in range(total)
+            for call in range(len(later))
         )
 
     def _inputs(self, assistant: int) -> list[Json]:
@@ -295,12 +301,16 @@ class Reading:
             if linked is None:
                 return ()
             return (Answer(timeline.row(linked).seq, timeline.tool_name(index)),)
-        if kind != ASSISTANT:
-            return ()
-        total = timeline.calls(item) - (timeline.calls(item - 1) if item else 0)
+        return self._results(item) if kind == ASSISTANT else ()
+
+    def _results(self, assistant: int) -> tuple[Answer | None, ...]:
+        """Give the result of each call of an assistant record, wherever in its turn that stands."""
+        timeline = self.timeline
+        columns = timeline.columns
+        total = timeline.calls(assistant) - (timeline.calls(assistant - 1) if assistant else 0)
         found: dict[int, Answer] = {}
-        for place in range(item + 1, min(timeline.items, item + 1 + _MOST_IN_A_TURN)):
-            if columns.last_assistant[place] != item + 1:
+        for place in range(assistant + 1, min(timeline.items, assistant + 1 + _MOST_IN_A_TURN)):
+            if columns.last_assistant[place] != assistant + 1:
                 break
             call = columns.link[place]
             if columns.kind[place] == RESULT and call >= 0 and call not in found:

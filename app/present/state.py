@@ -27,6 +27,8 @@ class PendingCall(NamedTuple):
     name: str
     input: Json
     answered: bool
+    later: int | None = None
+    """The sequence at which its result comes later in the run; None where none ever does."""
 
 
 class Moment(NamedTuple):
@@ -54,6 +56,8 @@ class StateView(NamedTuple):
     """Why the strict fold does not reach this far; the moment is a best effort then."""
     ending: str = ""
     """What is said about the end of the run where the cursor stands on it."""
+    held: bool = False
+    """A process is seen holding the lock: a result may still come."""
 
 
 def moment(state: RunState, calls: tuple[PendingCall, ...] | None, last_role: str) -> Moment:
@@ -84,7 +88,7 @@ def state_lines(view: StateView, width: int) -> Iterator[Line]:
         return
     yield from _numbers(view.now, view.before, width)
     yield BLANK
-    yield from _calls(view.now, view.before, width)
+    yield from _calls(view.now, view.before, width, held=view.held)
     yield BLANK
     yield (cell("Fingerprint", "strong"),)
     yield from fingerprint_lines(view.now.fingerprint, width)
@@ -193,34 +197,40 @@ def _bar(used: int, limit: int, unit: str, width: int) -> tuple[Cell, ...]:
     )
 
 
-def _calls(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
+def _calls(now: Moment, before: Moment | None, width: int, *, held: bool) -> Iterator[Line]:
     if now.calls is None:
         closed = before is not None and before.calls is not None
         text = "no turn is open" if not closed else "the turn is closed: all its calls are answered"
         yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
         return
-    waiting = sum(not call.answered for call in now.calls)
-    summary = f"{waiting} of {units.grouped(len(now.calls))} unanswered: outcome unknown"
+    waiting = [call for call in now.calls if not call.answered]
+    lost = not held and any(call.later is None for call in waiting)
+    summary = f"{len(waiting):,} of {len(now.calls):,} unanswered{': outcome unknown' if lost else ' so far'}"
     same = before is None or before.calls == now.calls
-    yield _row("pending", (cell(summary, "warn"),), width, "" if same else "mark")
+    yield _row("pending", (cell(summary, "warn" if lost else "text"),), width, "" if same else "mark")
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
     for call in now.calls[:_MOST_CALLS]:
         changed = known is not None and known.get(call.id) != call.answered
-        yield _call_row(call, width, changed=changed)
+        yield _call_row(call, width, changed=changed, held=held)
     if len(now.calls) > _MOST_CALLS:
         yield (cell(f"    ⋯ {units.plural(len(now.calls) - _MOST_CALLS, 'more call')}", "dim"),)
 
 
-def _call_row(call: PendingCall, width: int, *, changed: bool) -> Line:
-    mark, word, role = _verdict(call)
+def _call_row(call: PendingCall, width: int, *, changed: bool, held: bool) -> Line:
+    mark, word, role = verdict(call, held=held)
     edge = Cell(Safe("▸ " if changed else "  "), "accent")
     name = cell(call.name or "unnamed tool", "call", 80)
     left = (edge, cell(f"  {mark} ", role), name, cell("  "), *argument_cells(call.input, 120)[:1])
     return spread(left, (cell(f"  {word}", role),), width, least=16)
 
 
-def _verdict(call: PendingCall) -> tuple[str, str, Role]:
-    return ("✓", "answered", "good") if call.answered else ("?", "no result", "warn")
+def verdict(call: PendingCall, *, held: bool = False) -> tuple[str, str, Role]:
+    """Give the mark, the words and the role for how a call of an open turn stands."""
+    if call.answered:
+        return "✓", "answered", "good"
+    if call.later is not None:
+        return "·", f"result at seq {call.later}", "dim"
+    return ("·", "no result yet", "text") if held else ("?", "no result", "warn")
 
 
 def _tool_calls(counters: Counters) -> tuple[Cell, ...]:

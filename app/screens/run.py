@@ -294,7 +294,7 @@ class RunScreen(GoingOnScreen):
         item = self.item
         if self._reading is None or item is None:
             return None
-        return Place(self._reading, self.timeline.cursor, self._reading.ending(item, held=self._held))
+        return Place(self._reading, self.timeline.cursor, self._held)
 
     @on(LineList.Moved, "#timeline")
     def _moved(self) -> None:

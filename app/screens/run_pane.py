@@ -41,8 +41,8 @@ class Place(NamedTuple):
 
     reading: Reading
     row: int
-    ending: str = ""
-    """What is said about the end of the run where this is its last record."""
+    held: bool = False
+    """A process is seen holding the lock of the run."""
 
 
 class PaneTabs(LineBar):
@@ -246,7 +246,7 @@ class RunPane(Vertical):
         if self._open == "record":
             yield from record_lines(place.reading.subject(place.row), width, self.view)
         elif self._open == "state":
-            yield from state_lines(place.reading.state_view(item, place.ending), width)
+            yield from state_lines(place.reading.state_view(item, held=place.held), width)
         else:
             yield from place.reading.conversation(item, width, self.view, self._window)
 
