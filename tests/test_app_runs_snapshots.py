@@ -47,7 +47,7 @@ async def settled(pilot: Pilot[None], *pressed: str, preview: str = "") -> None:
     """Wait until everything is read and drawn, press keys, and wait for words in the preview."""
     screen = pilot.app.screen
     assert isinstance(screen, RunsScreen)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not screen.query("#preview"):
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
