@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from refold.core.errors import RefoldError
-from refold.core.records import Fingerprint
+from refold.core.errors import Refused
+from refold.core.records import Fingerprint, Json
 from refold.core.resume import Effect, ResumeRequest
 from refold.core.store.notes import Notes
 from refold.core.store.run_id import is_run_id
@@ -40,7 +40,7 @@ _LONGEST_ANSWER = 1 << 20
 _SAID = 500
 
 
-class NoAgent(RefoldError):
+class NoAgent(Refused):
     """Nothing that could go on with the run is known, or it cannot be started."""
 
 
@@ -212,16 +212,28 @@ def agent_of(
     return RunAgent(_entry(run, format_name, settings.agents), run, notes, factory=factory, config=config)
 
 
-def _entry(run: Path, format_name: str, configured: Sequence[AgentEntry]) -> AgentEntry:
+def known_agents(configured: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:
+    """Give all agents, those of the configuration first, each with what is known of it without that."""
     own = {entry.name: entry for entry in BUILT_IN}
     entries = [merged(entry, own.get(entry.name) or own.get(entry.format)) for entry in configured]
-    fitting = [entry for entry in entries if (entry.format or NATIVE) == format_name]
+    named = {entry.name for entry in entries}
+    return (*entries, *(entry for entry in BUILT_IN if entry.name not in named))
+
+
+def agent_json(entry: AgentEntry) -> dict[str, Json]:
+    """Give an agent as `refold config --json` prints it."""
+    values: dict[str, Json] = msgspec.to_builtins(entry)
+    return {**values, "format": entry.format or NATIVE}
+
+
+def _entry(run: Path, format_name: str, configured: Sequence[AgentEntry]) -> AgentEntry:
+    fitting = [entry for entry in known_agents(configured) if (entry.format or NATIVE) == format_name]
     beside = os.path.realpath(run.parent)
     for entry in fitting:
         if entry.directory and os.path.realpath(entry.directory) == beside:
             return entry
     general = [entry for entry in fitting if not entry.directory]
-    return next(iter(general), own.get(format_name, AgentEntry(format_name, format_name)))
+    return next(iter(general), AgentEntry(format_name, format_name))
 
 
 def merged(entry: AgentEntry, built_in: AgentEntry | None) -> AgentEntry:

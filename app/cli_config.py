@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from refold.app.agents import agent_json, known_agents
 from refold.app.cli_print import Printer
 from refold.app.lines import Cell
 from refold.app.safe import Safe, line
@@ -29,6 +30,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             (Cell(Safe("path = "), "key"), Cell(line(_toml(str(root.path)))), Cell(Safe(state), "dim"))
         )
         printer.line((Cell(Safe("format = "), "key"), Cell(line(_toml(root.hint)))))
+    for entry in known_agents(settings.agents):
+        _print_agent(agent_json(entry), printer)
     if settings.keymap:
         printer.text(Safe(""))
         printer.text(Safe("[keys]"), "key")
@@ -54,7 +57,21 @@ def settings_json(settings: Settings) -> dict[str, Json]:
         "roots": [
             {"path": str(root.path), "format": root.hint, "origin": root.origin} for root in settings.roots
         ],
+        "agents": [agent_json(entry) for entry in known_agents(settings.agents)],
     }
+
+
+def _print_agent(values: dict[str, Json], printer: Printer) -> None:
+    printer.text(Safe(""))
+    printer.text(line(f"[agents.{_toml(values.pop('name'))}]"), "key")
+    for key, value in values.items():
+        if value:
+            text = _toml(value) if not isinstance(value, dict) else f"{{ {_members(value)} }}"
+            printer.line((Cell(Safe(f"{key} = "), "key"), Cell(line(text))))
+
+
+def _members(values: dict[str, Json]) -> str:
+    return ", ".join(f"{_toml(key)} = {_toml(value)}" for key, value in values.items())
 
 
 def _toml(value: Json) -> str:

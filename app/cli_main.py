@@ -68,6 +68,10 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_repair import run
         case "lineage":
             from refold.app.cli_lineage import run
+        case "run":
+            from refold.app.cli_agent import run
+        case "resume":
+            from refold.app.cli_resume import run
         case "config":
             from refold.app.cli_config import run
         case "completion":

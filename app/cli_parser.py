@@ -213,6 +213,67 @@ def _lineage(parser: Parser) -> None:
     _json(parser, "one object a run and line, parents before their forks")
 
 
+def _resume(parser: Parser) -> None:
+    parser.description = (
+        "Go on with a run, if that is coherent; without RUN, show the runs that can go on.\n\n"
+        "Compared is what the run was started or last resumed with, and what its agent is now; what changed\n"
+        "is named and refused. A call that may have run and has no result waits for a decision. A run of\n"
+        "another tool is handed to that tool, which gets the terminal."
+    )
+    parser.epilog = """\
+examples:
+  refold resume billing-sweep --plan
+  refold resume billing-sweep --decide call_7=failed --decide 'call_8=done:mail is sent'
+  refold resume billing-sweep --force --reason 'the new prompt only fixes a typo'
+  refold resume billing-sweep --agent billing.agents:make"""
+    parser.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
+    parser.add_argument("--plan", action="store_true", help="print what would happen; change nothing")
+    parser.add_argument(
+        "--force", action="store_true", help="go past a changed fingerprint; a changed provider never"
+    )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why it is forced; recorded")
+    parser.add_argument(
+        "--decide",
+        metavar="CALL=CHOICE",
+        action="append",
+        help="what becomes of an open call: rerun, failed, or done:TEXT; may be repeated",
+    )
+    parser.add_argument("--repair", action="store_true", help="put a torn end right first")
+    parser.add_argument(
+        "--agent", metavar="MODULE:FACTORY", default="", help="the Python agent that goes on with it"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", default="", help="the configuration that the other tool needs"
+    )
+    parser.add_argument(
+        "--expect", metavar="SEQ", type=int, help="refuse unless the run still ends at this sequence"
+    )
+    _json(parser, "one object: the plan, or how the run ended")
+
+
+def _run(parser: Parser) -> None:
+    parser.description = (
+        "Run an agent written in Python. MODULE:FACTORY names a callable that gives a refold.core Agent;\n"
+        "its module is looked for in the current directory first. What happens is said on standard error,\n"
+        "the last words of the model on standard output. Ctrl-C suspends, a second one stops at once."
+    )
+    parser.epilog = """\
+examples:
+  refold run agents:make 'reconcile the invoices of July'
+  refold run agents:make --checkpoint --name july 'reconcile the invoices of July'
+  refold run agents:make --chat --checkpoint 'hello'"""
+    parser.add_argument("agent", metavar="MODULE:FACTORY", help="what makes the agent")
+    parser.add_argument("prompt", metavar="PROMPT", nargs="+", help="what it is to do; words are joined")
+    parser.add_argument(
+        "--checkpoint", action="store_true", help="keep the run on disk, so that it can go on after anything"
+    )
+    parser.add_argument("--name", metavar="ID", help="keep it under this id")
+    parser.add_argument(
+        "--chat", action="store_true", help="go on with what is typed, a line each, until that ends"
+    )
+    _json(parser, "one object: how the run ended")
+
+
 def _demo(parser: Parser) -> None:
     parser.description = (
         "Make a scratch directory with runs in every state, one of them growing, and open the screen on it.\n"
@@ -251,6 +312,8 @@ COMMANDS: dict[str, Command] = {
     "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),
     "repair": Command("RUN", "put the torn end of a run right, or back", _repair),
     "lineage": Command("RUN", "print which runs were forked from which", _lineage),
+    "resume": Command("[RUN]", "go on with a run, or say why not", _resume),
+    "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),
     "completion": Command("bash|zsh|fish", "print the completion script of a shell", _completion),

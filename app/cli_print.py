@@ -47,6 +47,7 @@ class Printer:
         self._error = sys.stderr
         self._ascii = ascii_only
         self._colour = not no_color and _is_terminal(self._out)
+        self._aside_colour = not no_color and _is_terminal(self._error)
         self.columns = _columns(self._out)
         """The width of the terminal; None where the output is no terminal and nothing is cut."""
 
@@ -58,7 +59,7 @@ class Printer:
         """Print one row; cut it to the terminal's width if asked to, and there is one."""
         if cut and self.columns is not None and cells(row) > self.columns:
             row = _cropped(row, self.columns)
-        self.raw("".join(map(self._painted, row)).rstrip() + "\n")
+        self.raw("".join(self._painted(cell, colour=self._colour) for cell in row).rstrip() + "\n")
 
     def text(self, text: Safe, role: Role = "text") -> None:
         """Print one row of one role."""
@@ -81,6 +82,11 @@ class Printer:
         """Say on standard error what is no part of the answer."""
         self._say(line(text))
 
+    def aside(self, row: Line) -> None:
+        """Print one row on standard error: what happens meanwhile, not what was asked for."""
+        self.flush()
+        print("".join(self._painted(cell, colour=self._aside_colour) for cell in row), file=self._error)
+
     def flush(self) -> None:
         """Hand everything to the system."""
         try:
@@ -92,9 +98,9 @@ class Printer:
         self.flush()
         print(to_ascii(text) if self._ascii else text, file=self._error)
 
-    def _painted(self, cell: Cell) -> str:
+    def _painted(self, cell: Cell, *, colour: bool) -> str:
         text = to_ascii(cell.text) if self._ascii else cell.text
-        code = _COLOURS.get(cell.role) if self._colour else None
+        code = _COLOURS.get(cell.role) if colour else None
         return f"\x1b[{code}m{text}\x1b[0m" if code and text.strip() else text
 
 

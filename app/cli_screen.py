@@ -28,8 +28,8 @@ def can_show(settings: Settings) -> bool:
     return not settings.dumb and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def show(settings: Settings, path: Path | None = None, place: str = "") -> int:
-    """Show the full screen, on all runs or on one of them, until it is left; give the exit code."""
+def show(settings: Settings, path: Path | None = None, place: str = "", *, filter_text: str = "") -> int:
+    """Show the full screen, on the runs or on one of them, until it is left; give the exit code."""
     from textual.screen import Screen
 
     from refold.app.main import RefoldApp
@@ -38,7 +38,7 @@ def show(settings: Settings, path: Path | None = None, place: str = "") -> int:
         if path is None:
             from refold.app.screens.runs import RunsScreen
 
-            return RunsScreen(settings)
+            return RunsScreen(settings, filter_text)
         from refold.app.screens.run import RunScreen
 
         number = int(place.removeprefix("#")) if place else None

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 from typing import TypeVar
 
@@ -28,7 +28,13 @@ class Withdrawn(RefoldError):
 class Control:
     """The stop of one run. Use it on the thread of the run's event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], None] = lambda: None) -> None:
+        """Prepare.
+
+        Args:
+            told: called each time the run is told to stop; it must not fail.
+        """
+        self._told = told
         self._suspend = asyncio.Event()
         self._abort = asyncio.Event()
 
@@ -47,11 +53,13 @@ class Control:
         if self.suspending:
             self._abort.set()
         self._suspend.set()
+        self._told()
 
     def abort(self) -> None:
         """Stop at once: calls that are running are cancelled, and nothing is said about their results."""
         self._suspend.set()
         self._abort.set()
+        self._told()
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from refold.core.errors import EmptyJournal, FoldError, RefoldError, UnsupportedVersion
+from refold.core.errors import EmptyJournal, FoldError, Refused, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
 from refold.core.records import Decision, Fingerprint, Json
 from refold.core.repair import RepairPlan
@@ -78,7 +78,7 @@ class Reason(msgspec.Struct, frozen=True):
     message: str
 
 
-class ResumeRefused(RefoldError):
+class ResumeRefused(Refused):
     """A plan that is not accepted was to be carried out; nothing was written."""
 
     def __init__(self, plan: ResumePlan) -> None:
@@ -96,7 +96,7 @@ class ResumeFacts(msgspec.Struct, frozen=True):
     path: str
     format: str
     state: RunState | None
-    """None where the run does not fold; then `error` says why."""
+    """None where the run does not fold; then `error` says why. Of its messages the last one is enough."""
     error: FoldError | None = None
     saved: Fingerprint = Fingerprint()
     """The one to compare with: of the last resume where one is recorded, else of the meta record."""
@@ -112,6 +112,8 @@ class ResumeFacts(msgspec.Struct, frozen=True):
     """What must be done to the end of the file first."""
     stopped: str = ""
     """The reason of the last terminal record, if nothing follows it."""
+    problem: str = ""
+    """Why the agent that would go on cannot be started; empty where it can."""
 
 
 class ResumeRequest(msgspec.Struct, frozen=True):
@@ -136,6 +138,8 @@ class ResumePlan(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...]
     """What stands in the way, most severe first; empty for accept."""
     fingerprint: tuple[FingerprintRow, ...]
+    now: Fingerprint | None
+    """What would run; None where nobody here can say."""
     calls: tuple[PlannedCall, ...]
     """The calls of the open turn in the order the model asked for them."""
     next_iteration: int
@@ -187,6 +191,7 @@ def plan_resume(
         outcome=outcome,
         reasons=(*refused, *asked),
         fingerprint=rows,
+        now=facts.now,
         calls=calls,
         next_iteration=0 if state is None else state.next_iteration,
         tokens_left=_left(limits.max_tokens, 0 if state is None else state.counters.tokens),
@@ -276,6 +281,8 @@ def _refusals(facts: ResumeFacts, request: ResumeRequest, *, changed: bool) -> l
         reasons.append(Reason("provider", f"provider: {saved} -> {now}; this cannot be forced"))
     if changed and facts.now is not None and not request.force:
         reasons += [Reason("fingerprint", line) for line in differences(facts.saved, facts.now)]
+    if facts.problem:
+        reasons.append(Reason("no_agent", facts.problem))
     if request.force and not request.reason.strip():
         reasons.append(Reason("no_reason", "force needs a reason, which is recorded"))
     return reasons
@@ -365,7 +372,7 @@ def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
         notes.append("the last turn was paused by the provider: what it kept may have expired")
     if state is not None and state.pending is None and facts.now is None and facts.stopped in _STOPS:
         notes.append(f"{_STOPS[facts.stopped]}: unchanged limits stop it again")
-    if state is not None and ends_on_reply(state):
+    if state is not None and ends_on_reply(state) and not state.completed:
         notes.append(_after_reply(facts, state))
     if state is not None and facts.format == "refold" and state.run_id != facts.run_id:
         notes.append(f"the run calls itself {state.run_id!a}: its file was renamed")

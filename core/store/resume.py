@@ -39,6 +39,7 @@ from refold.core.resume import (
     ResumeRequest,
     plan_resume,
 )
+from refold.core.state import RunState
 from refold.core.store.files import open_regular, shown
 from refold.core.store.journal import Journal, JournalStore
 from refold.core.store.lock import Holder, holder_of, locked_inodes
@@ -266,7 +267,7 @@ def _facts(
     state = None
     if error is None:
         try:
-            state = reader.state_at(last)
+            state = _needed(reader.state_at(last))
         except FoldError as refused:
             error = refused
     meta = reader.meta or MetaRecord()
@@ -281,6 +282,16 @@ def _facts(
         effects=effects,
         repair=repair,
         stopped=_stopped(timeline),
+    )
+
+
+def _needed(state: RunState) -> RunState:
+    """Give a state without what a plan does not look at, so that it outlives the reader of its messages."""
+    pending = state.pending
+    return msgspec.structs.replace(
+        state,
+        messages=(state.messages[-1],) if state.messages else (),
+        pending=None if pending is None else msgspec.structs.replace(pending, results=()),
     )
 
 

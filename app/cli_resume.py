@@ -1,0 +1,166 @@
+"""`refold resume`: what a resume would do, and the resume itself."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from refold.app.agents import NoAgent, RunAgent, agent_of, spelled
+from refold.app.cli_exit import FINE, REFUSED
+from refold.app.cli_print import Printer
+from refold.app.cli_run import hint_of, open_run
+from refold.app.resuming import facts_for, prepare
+from refold.app.settings import Settings
+from refold.core.errors import RefoldError
+from refold.core.records import Decision
+from refold.core.repair import TornTail
+from refold.core.resume import (
+    CHOICES,
+    ResumePlan,
+    ResumeRefused,
+    ResumeRequest,
+    plan_json,
+    plan_resume,
+)
+from refold.core.store.notes import Notes, NotesStore
+
+CAN_GO_ON = "status:suspended,crashed,ready,budget,max-iterations,failed"
+"""The filter for runs that a resume can be asked for."""
+_COLUMNS = 100
+_DECISION = re.compile(rf"(.+?)=({'|'.join(CHOICES)})(?::(.*))?", re.DOTALL)
+
+
+class WrongDecision(RefoldError):
+    """What was given with --decide is no decision."""
+
+
+def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    """Resume a run, print what that would do, or show the runs that can go on."""
+    if arguments.run is None:
+        return _choose(arguments, settings, printer)
+    request = ResumeRequest(
+        arguments.force, arguments.reason, decisions(arguments.decide or ()), arguments.repair
+    )
+    with open_run(arguments.run, settings) as reader:
+        path, format_name = reader.path.absolute(), reader.format.name
+    notes = NotesStore(settings.notes_dir).read(path)
+    agent = agent_of(path, format_name, settings, notes, factory=arguments.agent, config=arguments.config)
+    if arguments.plan:
+        return _show_plan(agent, notes, request, arguments, settings, printer)
+    try:
+        if agent.native:
+            return _go_on(agent, request, arguments, printer)
+        return _hand_over(agent, notes, request, arguments, settings, printer)
+    except ResumeRefused as refused:
+        _print(refused.plan, agent, printer, as_json=arguments.json)
+        return REFUSED
+    except TornTail as torn:
+        printer.error(f"{torn.plan.file.path}: {torn.plan.sentence}; agree to it with --repair")
+        return REFUSED
+
+
+def decisions(given: list[str] | tuple[str, ...]) -> dict[str, Decision]:
+    """Read what was decided about calls: CALL=rerun, CALL=failed, CALL=done:TEXT.
+
+    Raises:
+        WrongDecision: one of them is none.
+    """
+    decided: dict[str, Decision] = {}
+    for text in given:
+        found = _DECISION.fullmatch(text)
+        if found is None or (found[2] == "rerun" and found[3]):
+            raise WrongDecision(
+                f"{text!r} is no decision", remedy="CALL=rerun, CALL=failed or CALL=done:TEXT"
+            )
+        decided[found[1]] = Decision(found[2], found[3] or "")
+    return decided
+
+
+def _choose(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
+    from refold.app.cli_screen import can_show, show
+
+    if can_show(settings) and not arguments.json:
+        return show(settings, filter_text=CAN_GO_ON)
+    from refold.app.cli_ls import run as list_runs
+
+    return list_runs(argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json), settings, printer)
+
+
+def _show_plan(
+    agent: RunAgent,
+    notes: Notes,
+    request: ResumeRequest,
+    arguments: argparse.Namespace,
+    settings: Settings,
+    printer: Printer,
+) -> int:
+    facts = facts_for(agent, notes, settings)
+    plan = plan_resume(facts, request, agent.command(request) or None)
+    _print(plan, agent, printer, as_json=arguments.json)
+    return FINE if plan.outcome == "accept" else REFUSED
+
+
+def _print(plan: ResumePlan, agent: RunAgent, printer: Printer, *, as_json: bool) -> None:
+    if as_json:
+        printer.json(plan_json(plan))
+        return
+    from refold.app.present.resume_plan import resume_lines, title, verdict
+
+    shown = [] if plan.command is None else [spelled(plan.command)]
+    drawn = resume_lines(plan, printer.columns or _COLUMNS, shown=shown, directory=agent.directory)
+    for row in (title(plan), *drawn.lines, verdict(plan)):
+        printer.line(row)
+
+
+def _go_on(agent: RunAgent, request: ResumeRequest, arguments: argparse.Namespace, printer: Printer) -> int:
+    """Resume a native run in this process."""
+    from refold.app.cli_agent import loaded, stopped
+    from refold.app.live import Live, tell
+    from refold.core.errors import StoreError
+    from refold.core.store.journal import JournalStore
+    from refold.core.store.resume import open_to_resume
+
+    problem = agent.problem()
+    if problem:
+        raise NoAgent(problem)
+    with contextlib.suppress(OSError):
+        os.chdir(agent.directory)
+    made = loaded(agent.factory, Path(agent.directory))
+    again = spelled(agent.command())
+    store = JournalStore(agent.run.parent)
+    with open_to_resume(store, agent.run.stem, made, request=request, expected=arguments.expect) as opened:
+        if opened.journal.repaired is not None:
+            printer.note(f"refold: repaired: {opened.journal.repaired.sentence}")
+        for note in opened.plan.notes:
+            printer.note(f"refold: {note}")
+        try:
+            outcome = Live(printer).go_on(made, opened)
+        except StoreError as error:
+            return stopped(error, again, printer)
+        return tell(outcome, opened.journal, again, printer, as_json=arguments.json)
+
+
+def _hand_over(
+    agent: RunAgent,
+    notes: Notes,
+    request: ResumeRequest,
+    arguments: argparse.Namespace,
+    settings: Settings,
+    printer: Printer,
+) -> int:
+    """Give a run to the program that wrote it, and say what came of it."""
+    from refold.app.launch import headless
+    from refold.core.store.reader import RunReader
+
+    command = agent.command(request)
+    plan = prepare(agent, notes, request, settings, expected=arguments.expect)
+    printer.note(f"refold: in {agent.directory}: {spelled(command)}")
+    printer.flush()
+    ended = headless(command, cwd=agent.directory)
+    with RunReader.open(agent.run, hint=hint_of(agent.run, settings)) as reader:
+        added = (reader.index_all().last_seq or 0) - plan.last_seq
+    printer.note(f"refold: {command[0]} {ended.sentence}; the run went on by {added} seq")
+    return ended.status

@@ -1,0 +1,60 @@
+"""The agent of the README: it runs, it is typed, and what is left of its run at any record goes on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refold.core.store.journal import JournalStore
+
+
+@pytest.fixture
+def notes(project: Path, tmp_path: Path) -> Path:
+    found = re.search(
+        r"<!-- agent-example -->\n```python\n(.*?)```\n", (project / "README.md").read_text(), re.DOTALL
+    )
+    assert found is not None
+    path = tmp_path / "notes.py"
+    path.write_text(found[1])
+    (tmp_path / "in.txt").write_text("hello")
+    return path
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_it_runs_and_goes_on_from_every_record(notes: Path) -> None:
+    home = notes.parent
+    done = run(sys.executable, notes, cwd=home)
+    assert (done.stdout, done.stderr) == ("completed out.txt is written.\n", "")
+    assert (home / "out.txt").read_text() == "HELLO"
+    journal = home / "runs" / "notes.json"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 7
+    for kept in range(1, 7):
+        journal.write_bytes(b"".join(lines[:kept]))
+        again = run(sys.executable, notes, cwd=home)
+        if kept == 4:
+            assert "write_file (call-1): outcome unknown" in again.stderr
+        else:
+            assert again.stdout == "completed out.txt is written.\n", again.stderr
+            assert JournalStore(home / "runs").load("notes").counters.tool_calls == 2
+
+
+def test_the_command_line_runs_it(notes: Path) -> None:
+    refold = (sys.executable, "-m", "refold.app")
+    done = run(*refold, "run", "notes:make", "Shout.", cwd=notes.parent)
+    assert (done.returncode, done.stdout) == (0, "out.txt is written.\n")
+
+
+def test_it_is_typed_and_short(notes: Path, project: Path) -> None:
+    done = run(sys.executable, "-m", "mypy", "--config-file", project / "pyproject.toml", notes, cwd=project)
+    assert done.returncode == 0, done.stdout
+    lines = [line for line in notes.read_text().splitlines() if line.strip()]
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 120
