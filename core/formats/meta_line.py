@@ -145,12 +145,12 @@ def _unknown(line: bytes) -> tuple[str, ...]:
         outer = _members(text, 0)
         lost = [member.key for member in outer if member.key.lower() not in _ENVELOPE]
         for meta in outer:
-            if meta.key.lower() != "meta":
+            if meta.key.lower() != "meta" or text[meta.start] != "{":
                 continue
             for member in _members(text, meta.start):
                 if member.key.lower() not in _META:
                     lost.append(f"meta.{member.key}")
-                elif member.key.lower() == "fingerprint":
+                elif member.key.lower() == "fingerprint" and text[member.start] == "{":
                     inner = _members(text, member.start)
                     lost += [
                         f"meta.fingerprint.{each.key}"
