@@ -112,17 +112,20 @@ def zsh() -> str:
 
 def fish() -> str:
     """The script for fish."""
+    common = {option for action in _actions("") for option in action.option_strings}
     lines: list[str] = []
     for name in ("", *COMMANDS):
         seen = f'-n "__fish_seen_subcommand_from {name}" ' if name else ""
         for action in _actions(name):
             for option in action.option_strings:
+                if name and option in common:
+                    continue
                 flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
                 value = " -r -a '(__fish_complete_directories)'" if option in _TAKES_DIRECTORY else ""
                 text = (action.help or "").replace("'", "")
                 lines.append(f"complete -c refold {seen}{flag}{value} -d '{text}'")
     lines.append('complete -c refold -n "__fish_seen_subcommand_from completion" -a "bash zsh fish"')
-    others = " ".join(name for name in COMMANDS if name not in _TAKES_RUN)
+    others = " ".join(name for name in COMMANDS if not _takes_run(name))
     return _FISH.format(commands=" ".join(COMMANDS), others=others, lines="\n".join(lines))
 
 
@@ -145,7 +148,13 @@ def _options(name: str) -> str:
 
 
 def _ids(name: str) -> str:
-    return "; ids=yes" if name in _TAKES_RUN else ""
+    return "; ids=yes" if _takes_run(name) else ""
+
+
+def _takes_run(name: str) -> bool:
+    return any(
+        not action.option_strings and str(action.metavar).startswith("RUN") for action in _actions(name)
+    )
 
 
 def _actions(name: str) -> Sequence[argparse.Action]:

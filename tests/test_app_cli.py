@@ -798,6 +798,31 @@ def test_bash_completes_commands_options_and_ids(tmp_path: Path, run: Path) -> N
     assert complete(["refold", "--root", "fol"], tmp_path) == ["folder"]
 
 
+def test_fish_completes_commands_options_and_ids(tmp_path: Path, run: Path) -> None:
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("fish is not installed: its script is not run here")
+    runs = tmp_path / "refold" / "runs"
+    runs.mkdir(parents=True)
+    shutil.copy(run, runs / "billing-sweep.json")
+    script = process("completion", "fish").stdout.decode()
+    program = f"function refold; {REFOLD[0]} -c '{REFOLD[2]}' $argv; end\n{script}\n"
+    environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+
+    def complete_line(line: str) -> list[str]:
+        done = subprocess.run(
+            [fish, "--no-config", "-c", f"{program}complete -C '{line}'"],
+            capture_output=True, text=True, check=True, env=environ, cwd=tmp_path,
+        )  # fmt: skip
+        return [found.partition("\t")[0] for found in done.stdout.splitlines()]
+
+    assert complete_line("refold veri") == ["verify"]
+    assert complete_line("refold state bill") == ["billing-sweep"]
+    assert complete_line("refold state --sal") == ["--salvage"]
+    assert complete_line("refold completion z") == ["zsh"]
+    assert "billing-sweep" not in complete_line("refold config ")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_know_every_command_and_option(shell: str, refold: Any) -> None:
     script = refold("completion", shell).out
