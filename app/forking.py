@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from refold.core.errors import StoreError
 from refold.core.store.fork import Forked, carry_out
 from refold.core.store.notes import NotesStore
 from refold.core.store.run_id import is_run_id, new_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from refold.app.settings import Settings
     from refold.core.fork import ForkPlan
 
@@ -25,12 +25,30 @@ _MOST: Final = 1000
 
 def notes_of(settings: Settings) -> NotesStore:
     """Give what is noted about runs."""
-    return NotesStore(settings.state_dir / "notes")
+    return NotesStore(settings.notes_dir)
 
 
-def making(settings: Settings) -> Callable[[ForkPlan], Forked]:
-    """Give what carries a plan out."""
-    return partial(carry_out, notes=notes_of(settings))
+def make_fork(plan: ForkPlan, settings: Settings) -> Forked:
+    """Make a fork; the agent that goes on with its parent goes on with it too.
+
+    Raises:
+        StoreError: the fork was not made.
+    """
+    notes = notes_of(settings)
+    made = carry_out(plan, notes=notes)
+    parent = notes.read(Path(plan.path))
+    if not (parent.agent or parent.config or parent.cwd):
+        return made
+    try:
+        notes.update(
+            made.path,
+            lambda own: msgspec.structs.replace(
+                own, agent=parent.agent, config=parent.config, cwd=parent.cwd
+            ),
+        )
+    except StoreError:
+        return msgspec.structs.replace(made, noted=False)
+    return made
 
 
 def proposed_id(parent: Path) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "fork"]
+Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "fork", "lineage"]
 Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
 GROUPS: Final[tuple[Group, ...]] = ("Go on", "Move", "Find", "Look", "Program")
@@ -41,6 +41,7 @@ TABLE: Final[tuple[Key, ...]] = (
     # The list of runs.
     Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
     Key("runs.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"),
+    Key("runs.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key(
         "runs.filter",
         "slash",
@@ -133,6 +134,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Long output whole, earlier messages, the bytes in Raw as numbers",
         "Look",
     ),
+    Key("run.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("run.follow", "F", "follow", "Follow the end", "Until the cursor leaves it", "Move", "follow"),
     Key("run.ruler", "t", "ruler", "Ruler by count or by time", "", "Look", "ruler"),
     Key(
@@ -177,6 +179,12 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("fork.prompt", "p", "ask('prompt')", "Write a prompt", "What the user says next", "Go on", "prompt"),
     Key("fork.reason", "w", "ask('reason')", "Say why", "Recorded with the new run", "Go on", "why"),
     Key("fork.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
+    # Parents and forks.
+    Key("lineage.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
+    Key(
+        "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
+    ),
+    Key("lineage.back", "escape", "back", "Back", "", "Program", "back"),
     # Everywhere.
     Key(
         "app.palette",

@@ -32,6 +32,7 @@ def key_tables() -> str:
         "runs": "In the list of runs",
         "run": "In a run",
         "fork": "Before a fork",
+        "lineage": "In the lineage",
         "list": "In every list",
         "pager": "In every text",
         "app": "Everywhere",

@@ -183,8 +183,12 @@ async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings)
     before = taken.read_bytes()
     app = of_run(given, path, at=4)
     async with app.run_test(size=(100, 30)) as pilot:
-        await opened(pilot)
+        screen = await opened(pilot)
         await type_into(pilot, "n", "summarise-tickets")
+        await until(pilot, lambda: screen.draft is not None and "already there" in screen.draft.refusal)
+        await type_into(pilot, "n", "late")
+        await until(pilot, lambda: screen.draft is not None and screen.draft.plan is not None)
+        path.with_name("late.json").write_text("made meanwhile")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, NoticeScreen))
         assert "already there" in "\n".join(shown(app))
@@ -192,6 +196,7 @@ async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings)
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         assert app.background_faults == []
     assert taken.read_bytes() == before
+    assert path.with_name("late.json").read_text() == "made meanwhile"
 
 
 async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(given: Settings) -> None:

@@ -17,6 +17,7 @@ from refold.app.present import help as help_page
 from refold.app.screens.columns import ColumnsScreen
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
+from refold.app.screens.lineage import LineageScreen
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
@@ -34,6 +35,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "prompt": (PromptBar,),
     "columns": (ColumnsScreen,),
     "fork": (ForkScreen,),
+    "lineage": (LineageScreen,),
     "dialog": (HelpScreen, NoticeScreen),
 }
 """Who carries out the actions of each place."""
@@ -44,6 +46,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("run", "pager", "app"),
     ("columns", "app"),
     ("fork", "pager", "app"),
+    ("lineage", "list", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""

@@ -567,7 +567,10 @@ async def test_the_footer_drops_the_last_and_keeps_help(tmp_path: Path) -> None:
     stage = KeyedStage(lambda: [LineList(), KeyBar()])
     app = RefoldApp(settings(tmp_path, keymap={"runs.sort": "o"}), lambda: stage)
     async with app.run_test(size=(120, 5)) as pilot:
-        full = " enter open  / filter  o sort  S reverse  c columns  R refresh  ^p palette  q quit  ? help"
+        full = (
+            " enter open  f fork  l lineage  / filter  o sort  S reverse  c columns  R refresh"
+            "  ^p palette  q quit  ? help"
+        )
         await until(pilot, lambda: rows_of(pilot)[-1] == full)
         for width in (80, 60, 30, 12, 8, 7):
             await pilot.resize_terminal(width, 5)

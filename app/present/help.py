@@ -16,6 +16,7 @@ _PLACES: Final[dict[keys.Place, str]] = {
     "run": "In a run",
     "list": "In every list",
     "pager": "In every text",
+    "lineage": "In the lineage",
     "fork": "Before a fork",
     "columns": "Where columns are chosen",
     "prompt": "Where something is asked",

@@ -30,6 +30,7 @@ from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.fork import ForkPlan, next_legal
 from refold.core.store.fork import Forked, plan_at
+from refold.core.store.new_run import require_free
 from refold.core.store.reader import RunReader
 from refold.core.store.run_id import new_run_id
 
@@ -143,6 +144,7 @@ class ForkScreen(ModalScreen[Forked | None]):
             return
         try:
             plan = plan_at(reader, item, child=self._child, prompt=self._prompt, reason=self._reason)
+            require_free(reader.path.parent, self._child)
         except RefoldError as error:
             self._draft = self._without_plan(str(error), error.remedy)
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual import work
 from textual.screen import Screen
 
-from refold.app.forking import making, proposed_id
+from refold.app.forking import make_fork, proposed_id
 from refold.app.present.landing import Landing
 from refold.app.screens.fork import ForkScreen
 from refold.core.store.reader import RunReader
@@ -49,6 +49,14 @@ class GoingOnScreen(Screen[None]):
         """Show what a fork would be."""
         self._lead_on(self._fork)
 
+    def action_lineage(self) -> None:
+        """Show the parents and forks of the run."""
+        from refold.app.screens.lineage import LineageScreen
+
+        chosen = self.chosen()
+        if chosen is not None and self.app.screen is self:
+            self.app.push_screen(LineageScreen(chosen.path, chosen.hint, chosen.settings))
+
     def _lead_on(self, ask: Callable[[Chosen], Awaitable[None]]) -> None:
         chosen = self.chosen()
         if chosen is not None and not self._asking and self.app.screen is self:
@@ -70,7 +78,7 @@ class GoingOnScreen(Screen[None]):
         dialog = ForkScreen(
             path.stem,
             lambda: RunReader.open(path, hint=hint, cache=settings.cache_dir),
-            making(settings),
+            lambda plan: make_fork(plan, settings),
             at,
             new_id=lambda: proposed_id(path),
         )
