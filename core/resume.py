@@ -180,7 +180,7 @@ def plan_resume(
     rows = fingerprint_rows(facts.saved, facts.now)
     changed = facts.now is not None and bool(differences(facts.saved, facts.now))
     calls = () if state is None else _calls(facts, state, request)
-    refused = [*_refusals(facts, request, changed=changed), *_bad_decisions(calls, request)]
+    refused = [*_refusals(facts, request, changed=changed), *_bad_decisions(state, request)]
     asked = _questions(facts, request, calls)
     outcome: Answer = "refuse" if refused else "ask" if asked else "accept"
     limits = facts.now or facts.saved
@@ -243,7 +243,7 @@ def _calls(facts: ResumeFacts, state: RunState, request: ResumeRequest) -> tuple
     planned: list[PlannedCall] = []
     for call in pending.calls:
         effect = facts.effects.get(call.name, "unknown")
-        decision = request.decisions.get(call.id)
+        decision = request.decisions.get(call.id) if call.id in waiting else None
         verdict: Verdict = "reused"
         if call.id in waiting:
             verdict = _verdict(effect, decision, withheld=bool(stop))
@@ -331,12 +331,16 @@ def _does_not_fold(error: FoldError) -> Reason:
     return Reason("corrupt", f"{error}: fork before the damage instead")
 
 
-def _bad_decisions(calls: Sequence[PlannedCall], request: ResumeRequest) -> list[Reason]:
+def _bad_decisions(state: RunState | None, request: ResumeRequest) -> list[Reason]:
     reasons: list[Reason] = []
-    known = {call.id for call in calls}
+    pending = None if state is None else state.pending
+    known = set() if pending is None else {call.id for call in pending.calls}
+    waiting = set() if pending is None else {call.id for call in pending.unanswered}
     for call_id, decision in request.decisions.items():
         if call_id not in known:
             reasons.append(Reason("bad_decision", f"no call {call_id!a} in the open turn"))
+        elif call_id not in waiting:
+            reasons.append(Reason("bad_decision", f"{call_id!a}: has its result already"))
         elif decision.choice not in CHOICES:
             reasons.append(Reason("bad_decision", f"{call_id!a}: choose one of {', '.join(CHOICES)}"))
         elif decision.choice == "done" and not decision.text:
