@@ -160,6 +160,15 @@ class TestRows:
         assert len(row_texts(rows)) == 13
 
 
+    def test_what_cannot_be_read_any_more_says_so(self, tmp_path: Path) -> None:
+        reading = told(tmp_path, story.fix_add())
+        rows = reading.rows()
+        raw = RawRows(lambda start, size: reading.raw_part(2, start, size), 200, 0, 80)
+        reading.reader.close()
+        assert "cannot read" in plain(rows.line(3, 100))
+        assert "cannot read" in plain(raw.line(0, 100))
+
+
 class TestFixtures:
     @pytest.mark.parametrize("version", ["v2", "v3"])
     def test_every_line_fits(self, journals: Path, version: str) -> None:

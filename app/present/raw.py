@@ -8,7 +8,9 @@ from typing import Final
 
 from refold.app import safe
 from refold.app.lines import Cell, Line
+from refold.app.present.layout import cell, fit
 from refold.app.safe import Safe
+from refold.core.errors import RefoldError
 
 Read = Callable[[int, int], bytes]
 """Gives so many bytes from a place within the record."""
@@ -46,7 +48,13 @@ class RawRows:
         return max(1, -(-self.length // self.per_row))
 
     def line(self, index: int, width: int) -> Line:
-        """Give the bytes of one row, the place of the first one before them."""
+        """Give the bytes of one row, the place of the first one before them; or why they cannot be read."""
+        try:
+            return self._line(index, width)
+        except RefoldError as error:
+            return fit((cell(str(error), "problem", 1000),), width)
+
+    def _line(self, index: int, width: int) -> Line:
         start = index * self.per_row
         number = Cell(Safe(f"{self._offset + start:>{self._digits}}  "), "dim")
         if not self.length:

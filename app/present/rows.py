@@ -17,6 +17,7 @@ from refold.app.present.peek import peek
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_text
 from refold.core.columns import Row
+from refold.core.errors import RefoldError
 from refold.core.findings import CODES
 from refold.core.formats import Decoder
 from refold.core.records import (
@@ -120,11 +121,15 @@ class TimelineRows:
         self._marks_seen = 0
 
     def line(self, index: int, width: int) -> Line:
-        """Give the row at an index."""
-        try:
-            row = self.timeline.row(index)
-        except IndexError:
+        """Give the row at an index; one that cannot be read any more says why."""
+        if not 0 <= index < self.timeline.rows:
             return fit((), width)
+        try:
+            return self._line(self.timeline.row(index), index, width)
+        except RefoldError as error:
+            return fit((cell(f" {error}", "problem", _TEXT),), width)
+
+    def _line(self, row: Row, index: int, width: int) -> Line:
         code = self._code(row.item)
         body, right = self._body(index, row)
         glyph, role = self._mark(index, row)
