@@ -262,14 +262,8 @@ def _facts(
     repair: RepairPlan | None = None,
 ) -> ResumeFacts:
     timeline = reader.timeline
-    last = timeline.items - 1
     error = timeline.strict_error
-    state = None
-    if error is None:
-        try:
-            state = _needed(reader.state_at(last))
-        except FoldError as refused:
-            error = refused
+    state = None if error is not None else _needed(reader.state_at(timeline.items - 1))
     meta = reader.meta or MetaRecord()
     return ResumeFacts(
         run_id=reader.run_id,
