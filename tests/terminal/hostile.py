@@ -82,7 +82,7 @@ def _records(texts: list[str], *, style: Style, run_id: str) -> Iterator[dict[st
     meta = {
         "version": 3 if style == "fisk-ai-v3" else 2,
         "run_id": run_id,
-        "created": "2026-07-24T09:15:30Z" if not native else first,
+        "created": first if run_id == "other" else "2026-07-24T09:15:30Z",
         "fingerprint": {"provider": first, "model": first, **hashes, **limits},
         "prompt": first,
         "interactive": True,

@@ -20,13 +20,11 @@ from tests.terminal import wire
 
 KEYS = {
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
-    "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "escape": "\x1b", "tab": "\t", "space": " ",
-    "backspace": "\x7f", "ctrl+c": "\x03", "ctrl+p": "\x10", "ctrl+q": "\x11", "f1": "\x1bOP",
+    "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "escape": "\x1b[27u", "tab": "\t",
+    "space": " ", "backspace": "\x7f", "ctrl+c": "\x03", "ctrl+p": "\x10", "ctrl+q": "\x11", "f1": "\x1bOP",
     "shift+tab": "\x1b[Z",
 }  # fmt: skip
-
-ESCAPE_DELAY = 0.15
-"""Seconds after which an escape is a key of its own, and not the start of a sequence."""
+"""What the keys send; Escape as the keyboard protocol spells it, which needs no pause to be told apart."""
 
 _ANSWERS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[0?c"), "\x1b[?1;2c"),
@@ -120,7 +118,7 @@ class Terminal:
         """Press keys one by one, each time waiting until the screen has come to rest."""
         for key in keys:
             self.send(key)
-            self.settle(max(settle, ESCAPE_DELAY) if key == "escape" else settle, limit=limit)
+            self.settle(settle, limit=limit)
 
     def click(self, column: int, row: int) -> None:
         """Press and release the left button on a cell, counted from 0."""
@@ -210,6 +208,11 @@ class Terminal:
         if self._master >= 0:
             self.settle(0.05, limit=1.0)
         return self._process.wait()
+
+    def quit(self) -> int:
+        """Press q and give the exit status."""
+        self.send("q")
+        return self.ended()
 
     def close(self) -> None:
         """End the process, hard if need be, and give the pty back."""

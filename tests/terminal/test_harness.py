@@ -73,7 +73,7 @@ def test_a_program_that_is_killed_leaves_its_modes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ESCAPES)
 def test_every_escape_is_an_offence_when_it_arrives(name: str) -> None:
-    assert wire.offences(ESCAPES[name].encode())
+    assert wire.offences(f"{ESCAPES[name]}.".encode())
 
 
 @pytest.mark.parametrize(

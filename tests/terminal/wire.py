@@ -39,6 +39,8 @@ _OWN = re.compile(
     r"|>\d+u|<u"  # keyboard protocol
     r")\Z"
 )
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z|[\xc0-\xff][\x80-\xbf]{0,2}\Z")
+"""What is still on its way at the end: half a sequence, half a character."""
 _POINTER = re.compile(r"\x1b\]22;[a-z-]*\x07\Z")
 """The shape of the mouse pointer."""
 
@@ -62,21 +64,26 @@ def forbidden(character: str) -> bool:
     return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def offences(sent: bytes, *, copies: bool = False) -> list[str]:
+def offences(sent: bytes, *, copies: bool = False, typed: bool = False) -> list[str]:
     """Name everything in what was sent that Textual itself does not send.
 
     Args:
         sent: All bytes that reached the terminal, in order.
         copies: Whether the program may write to the clipboard here.
+        typed: Whether some of the text was typed by the person at the terminal: then only what could act on
+            the terminal is an offence, not what merely looks like nothing.
     """
     found: list[str] = []
-    for token in tokens(sent):
+    for token in tokens(_UNFINISHED.sub(b"", sent)):
         kind, value = token
         if kind == "text":
-            found += [f"U+{ord(c):04X} in {value[:60]!r}" for c in sorted({c for c in value if forbidden(c)})]
-            found += [
-                f"{run} combining marks in a row" for run in _combining_runs(value) if run > _COMBINING_MOST
-            ]
+            odd = {
+                c for c in value if forbidden(c) and not (typed and unicodedata.category(c) in {"Co", "Cn"})
+            }
+            found += [f"U+{ord(c):04X} in {value[:60]!r}" for c in sorted(odd)]
+            if not typed:
+                runs = (run for run in _combining_runs(value) if run > _COMBINING_MOST)
+                found += [f"{run} combining marks in a row" for run in runs]
         elif kind == "csi":
             if not _OWN.match(value):
                 found.append(f"sequence {value!r}")
