@@ -450,12 +450,19 @@ async def test_a_large_run_shows_its_end_before_it_is_read(
     lines += [story.assistant(seq, seq, body, stop="end_turn") for seq in range(2, 4000)]
     path = story.write(tmp_path / "large.json", lines)
     whole, step = asyncio.Event(), RunReader.step
-    monkeypatch.setattr(
-        RunReader, "step", lambda reader, seconds: step(reader, seconds) if whole.is_set() else False
-    )
+
+    def slowly(reader: RunReader, seconds: float) -> bool:
+        if whole.is_set():
+            return step(reader, seconds)
+        time.sleep(0.002)
+        return False
+
+    monkeypatch.setattr(RunReader, "step", slowly)
     async with run(path, wait=False) as opened:
         await opened.until(lambda: opened.row >= 0 and "reading 0%" in opened.top)
         assert " 3999 " in opened.text
+        assert "damaged" not in opened.top
+        assert "E_NO_META" not in opened.text
         assert opened.row < 3000
         await opened.press("up", "up", "2")
         await opened.pane_says("State after seq 3997", "still reading")

@@ -219,7 +219,12 @@ class TimelineRows:
         return glyph, role
 
     def _code(self, item: int) -> str:
-        """Give the code of the first finding on an item that counts; empty where there is none."""
+        """Give the code of the first finding on an item that counts; empty where there is none.
+
+        A window on the end knows nothing of what comes before it: only bytes that are no record count.
+        """
+        if self._partial and self.timeline.kind(item) != "damage":
+            return ""
         marks = self.timeline.marks
         if len(marks) < self._marks_seen:
             self._findings.clear()

@@ -38,11 +38,10 @@ def run_top(reading: Reading, *, held: bool) -> RunTop:
         format=reader.format.name,
         model=meta.fingerprint.model if meta is not None else "",
         fork_of=meta.forked_from.run_id if meta is not None and meta.forked_from is not None else "",
-        damaged=reading.damaged,
-        torn=timeline.torn is not None,
     )
     if reading.is_window:
         return top
+    top = top._replace(damaged=reading.damaged, torn=timeline.torn is not None)
     if reader.complete:
         top = top._replace(status=reading.status(held=held).name)
     if not timeline.items:

@@ -206,7 +206,7 @@ class RunScreen(RunGoingOnScreen):
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
-        if finished or now - self._ruler_drawn >= _RULER_REDRAW:
+        if not reading.is_window and (finished or now - self._ruler_drawn >= _RULER_REDRAW):
             self._ruler_drawn = now
             self.ruler.draw(reading.timeline, self.timeline.cursor)
 
