@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests import story
 from tests.story import Writing
+from textual.geometry import Size
 from textual.pilot import Pilot
 
 from refold.app.lines import plain
@@ -25,6 +26,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.bars import ColumnHeader, LineBar, TopBar
+from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.core.store import grep
 from refold.core.store.roots import Root
@@ -398,3 +400,20 @@ async def test_the_list_fills_from_the_newest_on_with_the_cursor_there(runs: Pat
         await seen.until(lambda: len(seen.ids) == 300)
         assert seen.here == "run-000"
         assert seen.ids == sorted(seen.ids)
+
+
+async def test_runs_that_were_read_before_the_first_layout_are_shown(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many(runs, 3)
+    made = settings(runs, tmp=tmp_path)
+    screen = RunsScreen(made)
+    monkeypatch.setattr(LineList, "size", Size(0, 0))  # what every list has until its screen is laid out
+    async with RefoldApp(made, lambda: screen).run_test(size=SIZE) as pilot:
+        seen = Shown(pilot, screen)
+        await seen.until(lambda: "watching" in seen.top and len(seen.ids) == 3)
+        monkeypatch.undo()
+        screen.refresh(layout=True)
+        await seen.until(lambda: "run-000" in seen.pager("#preview"))
+        assert [plain(screen.listing.rows.line(row, 118)).split()[2] for row in range(3)] == seen.ids
+        assert screen.listing.cursor == 0

@@ -219,7 +219,9 @@ class RunsScreen(GoingOnScreen):
     def _draw_rows(self) -> None:
         """Bring the list in line with the runs; the row under the cursor stays where it is."""
         run = self.run
-        if not self._rows.fits(self._runs, self._columns) or not self._update_rows():
+        # A list without any height yet shows none of these rows that could be drawn anew.
+        shown = self.listing.rows is self._rows and self._rows.fits(self._runs, self._columns)
+        if not shown or not self._update_rows():
             self._put_rows(run)
         self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
         if self.has_class("-nothing"):
