@@ -23,6 +23,7 @@ from refold.core.records import (
 )
 from refold.core.timeline import Timeline
 
+_BOM: Final = b"\xef\xbb\xbf"
 _LONGEST_HALF: Final = 16 << 20
 """Halves of a record above this many bytes are not joined."""
 
@@ -174,8 +175,12 @@ def _joined(source: Source, first: int, second: int) -> GoodRecord | None:
     if sum(span.end - span.start for span in spans) > _LONGEST_HALF:
         return None
     ranges = tuple((span.start, span.end) for span in spans)
+    halves = [source.read(start, end - start) for start, end in ranges]
+    if halves[0].endswith(_BOM) or halves[1].startswith(_BOM):
+        # Nobody writes one in the middle of a record: it would be taken for a part of the text.
+        return None
     try:
-        record = source.decoder.record(b"".join(source.read(start, end - start) for start, end in ranges))
+        record = source.decoder.record(b"".join(halves))
     except BadRecord:
         return None
     if isinstance(record, UnknownRecord | IncompleteRecord):

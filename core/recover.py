@@ -83,15 +83,27 @@ def _around_nuls(line: bytes, decode: Callable[[bytes], Columns]) -> Recovery:
     position = 0
     for match in [*_NULS.finditer(line)][:_TRIES]:
         if match.start() > position:
-            piece = _whole(line, position, match.start(), decode)
-            found.append(piece or Piece(position, match.start(), None))
+            found += _within(line, position, match.start(), decode)
         found.append(Piece(match.start(), match.end(), None))
         position = match.end()
     if position < len(line):
-        found.append(_whole(line, position, len(line), decode) or Piece(position, len(line), None))
+        found += _within(line, position, len(line), decode)
     if all(piece.columns is None for piece in found):
         return Recovery("E_NUL_RUN", ())
     return Recovery("E_NUL_RUN", tuple(found))
+
+
+def _within(line: bytes, start: int, end: int, decode: Callable[[bytes], Columns]) -> list[Piece]:
+    """Give what a stretch of a line holds: one record, or records with what stands between them."""
+    piece = _whole(line, start, end, decode)
+    if piece is not None:
+        return [piece]
+    part = line[start:end]
+    pieces = _records(part, [match.start() for match in _START.finditer(part)][:_TRIES], decode)
+    return [
+        Piece(start + found.start, start + found.end, found.columns)
+        for found in _with_gaps(pieces, len(part))
+    ]
 
 
 def _records(line: bytes, starts: list[int], decode: Callable[[bytes], Columns]) -> tuple[Piece, ...]:
