@@ -280,7 +280,7 @@ def _directory(entry: AgentEntry, run: Path, noted: str) -> str:
     if entry.cwd != HERE:
         return entry.cwd
     # Where it worked before; a run that was copied to another machine begins in a new place.
-    return noted if noted and Path(noted).is_dir() else str(Path.cwd())
+    return noted if noted and os.path.isdir(noted) else str(Path.cwd())  # noqa: PTH112 - it never raises
 
 
 def _answer(command: Sequence[str], directory: str, seconds: float) -> Description:

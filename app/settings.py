@@ -105,7 +105,8 @@ def load(options: Options = Options(), environ: Mapping[str, str] | None = None)
 
 def _read_config(path: Path) -> Config | None:
     """The configuration, or None where there is no file; pydantic is imported only for a file that exists."""
-    if not path.exists():
+    # Path.exists raises where the home of another user, or a name too long, lies in between.
+    if not os.path.exists(path):  # noqa: PTH110
         return None
     from refold.app.config import read
 
