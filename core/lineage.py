@@ -120,7 +120,8 @@ def parent_of(run: Kin, named: Mapping[str, Sequence[Kin]], checks: Checks) -> P
     if not those:
         own = run.origin.run_id in {run.id, run.run_id}
         return Parent("", "circle" if own else "missing")
-    nearest = sorted(those, key=lambda other: (other.directory != run.directory, other.path))
+    name, place = run.origin.run_id, run.directory
+    nearest = sorted(those, key=lambda other: (other.id != name, other.directory != place, other.path))
     for other in nearest:
         if checks.get((run.path, other.path)):
             return Parent(other.path, "same" if other.directory == run.directory else "moved")
