@@ -25,10 +25,9 @@ from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import RunTop, run_top, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
-from refold.app.screens.going_on import Chosen
+from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
-from refold.app.screens.run_going_on import RunGoingOnScreen
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.widgets.bars import TopBar
@@ -56,7 +55,7 @@ _BEHIND: Final = 0.4
 _HOLDER_EVERY: Final = 1.0
 
 
-class RunScreen(RunGoingOnScreen):
+class RunScreen(GoingOnScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -105,7 +104,6 @@ class RunScreen(RunGoingOnScreen):
         with Vertical(id="head"):
             yield self._top
             yield self._banner
-            yield self._going
             yield self.ruler
         yield self.timeline
         yield self.pane
@@ -202,7 +200,6 @@ class RunScreen(RunGoingOnScreen):
         self.pane.follow()
         if finished:
             self._look_for_holder()
-            self._look_where_it_stands()
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
@@ -232,7 +229,6 @@ class RunScreen(RunGoingOnScreen):
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
         rows.search = self.find.pattern
-        rows.added_after = self.added_after
         return rows
 
     def _leave_window(self, window: Reading) -> Reading:
