@@ -159,7 +159,6 @@ class TestRows:
         (tmp_path / "run.json").write_bytes(b"")
         assert len(row_texts(rows)) == 13
 
-
     def test_what_cannot_be_read_any_more_says_so(self, tmp_path: Path) -> None:
         reading = told(tmp_path, story.fix_add())
         rows = reading.rows()
