@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -13,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from refold.core.records import Json
-from refold.core.search import Search, pattern, readable_texts, text_pattern
+from refold.core.search import LONGEST, Search, pattern, readable_texts, text_pattern
 
 Writer = Callable[[Json], bytes]
 
@@ -184,3 +185,14 @@ def test_readable_texts_of_a_deep_value_need_no_recursion() -> None:
     for _ in range(5000):
         value = [value]
     assert list(readable_texts(value)) == ["bottom"]
+
+
+@pytest.mark.parametrize("piece", ["lorem ipsum ", "é核 <&> "])
+def test_a_text_pasted_by_mistake_does_not_hold_the_program_up(piece: str) -> None:
+    pasted = (piece * 100_000)[:1_000_000]
+    start = time.process_time()
+    search = Search(pasted)
+    assert time.process_time() - start < 1
+    assert search.in_record(go({"text": f"{pasted[:LONGEST]} and so on"}))
+    assert not search.in_record(go({"text": pasted[: LONGEST - 1]}))
+    assert search.reach < 20 * LONGEST
