@@ -17,7 +17,7 @@ HELLO = (
     "    def compose(self):\n        yield Static('hello world')\n"
     "Hello().run()\n"
 )
-SHOWN = ("├→", "├→", "no text, 1 call")
+SHOWN = ("├→", "no text, 1 call")
 """A piece of the first and of the last record of a generated run: either proves that rows are there."""
 
 
