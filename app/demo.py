@@ -13,13 +13,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from refold.app.cli_print import Printer
-from refold.app.demo_runs import FOREIGN, KILLED, STORIES
+from refold.app.demo_agent import FACTORY
+from refold.app.demo_runs import FOREIGN, KILLED, STORIES, WITH_AGENT
 from refold.app.demo_story import age
 from refold.app.safe import line
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError
 from refold.core.store.journal import JournalStore
+from refold.core.store.notes import NotesStore
 from refold.core.store.roots import Root
 
 _PATIENCE = 20.0
@@ -45,7 +49,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     stays = "they stay" if keep else "they go away when you leave"
     printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")
     printer.flush()
-    shown = replace(settings, roots=roots(directory), cache_dir=directory / "cache")
+    shown = replace(
+        settings, roots=roots(directory), cache_dir=directory / "cache", state_dir=directory / "refold"
+    )
     with growing(directory, scratch=not keep):
         if can_show(settings):
             return show(shown)
@@ -65,9 +71,16 @@ def roots(directory: Path) -> tuple[Root, ...]:
 def make(directory: Path, now: datetime) -> None:
     """Write every run of the demo but the growing one, each as old as it says, seen from a moment."""
     native, foreign = (root.path for root in roots(directory))
-    _die_writing(native, now)
+    work = directory / "work"
+    _die_writing(native, now, work)
     for story in STORIES:
         story(native, now)
+    notes = NotesStore(directory / "refold" / "notes")
+    for run_id in WITH_AGENT:
+        notes.update(
+            JournalStore(native).path_of(run_id),
+            lambda known: msgspec.structs.replace(known, agent=FACTORY, cwd=str(work)),
+        )
     for story in FOREIGN:
         story(foreign, now)
 
@@ -89,9 +102,9 @@ def growing(directory: Path, *, scratch: bool = False) -> Iterator[None]:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-def _die_writing(store: Path, now: datetime) -> None:
-    """Let a child write a run, and kill it in the middle of a call: nothing is closed, the lock just ends."""
-    with _writer("killed", store, now.isoformat()) as child:
+def _die_writing(store: Path, now: datetime, work: Path) -> None:
+    """Let a child work on files, and kill it in the middle of a call: nothing is closed, the lock ends."""
+    with _writer("killed", store, now.isoformat(), work) as child:
         moment = datetime.fromisoformat(_first_line(child))
         child.kill()
     age(JournalStore(store).path_of(KILLED), moment)

@@ -2,77 +2,73 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
+
+from refold.app.demo_agent import PROMPT, agent, replace_text
 from refold.app.demo_story import Call, Story, age
-from refold.core.formats.journal import NATIVE
-from refold.core.records import ForkOrigin
+from refold.core.agent import ToolResult
+from refold.core.runner import Runner
+from refold.core.store.fork import carry_out, plan_at
 from refold.core.store.journal import JournalStore
+from refold.core.store.reader import RunReader
 
 LIVE = "billing-sweep"
 KILLED = "fix-date-parser"
 FORK_AT = 6
-PROMPT = "parse() rejects ISO dates like 2026-07-24. Make it accept both forms, then run the tests."
+WITH_AGENT = (KILLED, f"{KILLED}-again")
+"""The runs that the demo's agent goes on with."""
 
-_PARSER = """\
-def parse(text: str) -> date:
-    day, month, year = text.split("/")
-    return date(int(year), int(month), int(day))
-"""
-
-_FAILURE = """\
-tests/test_dates.py::test_iso FAILED
-E   ValueError: not enough values to unpack (expected 3, got 1)
-1 failed, 41 passed in 0.83s"""
+_PACES = (0.0, 0.0, 3.2, 0.4, 0.4, 3.2, 2.6, 3.2)
+"""Seconds before each record of the killed run."""
 
 
-def killed(store: Path, now: datetime) -> Story:
-    """A run that dies in the middle of a call; whoever writes it is killed and closes nothing."""
-    story = Story(store, KILLED, now - timedelta(hours=1, minutes=4))
-    story.begin(PROMPT)
-    story.turn(
-        "I will read the parser and its tests first.",
-        Call("read_file", {"path": "dates/parser.py"}, _PARSER),
-        Call("read_file", {"path": "tests/test_dates.py"}, 'def test_iso():\n    parse("2026-07-24")\n'),
-        thinking="Two files matter here. Reading both before I touch either is cheaper than guessing.",
-    )
-    story.turn(
-        "The tests should fail in one place only.",
-        Call("run_tests", {"path": "tests"}, _FAILURE, error=True, seconds=2.6),
-    )
-    story.turn(
-        "As expected. I replace the body of parse().",
-        Call(
-            "replace_text",
-            {
-                "path": "dates/parser.py",
-                "old": _PARSER,
-                "new": "def parse(text: str) -> date:\n    return fromisoformat(text)\n",
-            },
-            None,
-        ),
-    )
-    return story
+def killed(store: Path, now: datetime, stuck: Callable[[datetime], None]) -> None:
+    """Let the demo's agent work until an edit is made but not recorded; whoever runs this is killed there.
+
+    Args:
+        store: the directory of the run.
+        now: when the demo is looked at.
+        stuck: called once nothing more will be recorded, with the time of the last record; must not return.
+    """
+    moment = now - timedelta(hours=1, minutes=4)
+    paces = iter(_PACES)
+
+    def clock() -> datetime:
+        nonlocal moment
+        moment += timedelta(seconds=next(paces, 0.0))
+        return moment
+
+    async def edit(**given: str) -> ToolResult:
+        await replace_text(**given)
+        stuck(moment)
+        raise AssertionError
+
+    made = agent(pace=0)
+    tools = [
+        msgspec.structs.replace(tool, run=edit) if tool.effect == "write" else tool for tool in made.tools
+    ]
+    made = msgspec.structs.replace(made, tools=tools)
+    with JournalStore(store, clock=clock).create(KILLED, made.opening(PROMPT)) as journal:
+        asyncio.run(Runner(made, journal).run(PROMPT))
 
 
 def fork(store: Path, now: datetime) -> Path:
     """A fork of the killed run from before the trouble, with nothing appended yet."""
-    parent = JournalStore(store).path_of(KILLED).read_bytes().split(b"\n")[:FORK_AT]
-    decoder = NATIVE.decoder(parent[0])
-    records = [decoder.record(line) for line in parent[1:]]
-    prefix = hashlib.sha256(b"".join(line + b"\n" for line in parent)).hexdigest()
     made = now - timedelta(minutes=38)
-    story = Story(store, f"{KILLED}-again", now - timedelta(hours=1, minutes=4))
-    story.begin(
-        PROMPT,
-        created=made,
-        forked_from=ForkOrigin(KILLED, FORK_AT, prefix, "go on before the edit whose outcome is unknown"),
-    )
-    for record in records:
-        story.journal.append(record)
-    path = story.close()
+    with RunReader.open(JournalStore(store).path_of(KILLED)) as reader:
+        item = reader.index_all().item_at(FORK_AT)
+        plan = plan_at(
+            reader,
+            item or 0,
+            child=f"{KILLED}-again",
+            reason="go on before the edit whose outcome is unknown",
+        )
+    path = carry_out(plan, now=lambda: made).path
     age(path, made)
     return path
 

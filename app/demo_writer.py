@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import select
 import shutil
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from refold.app.demo_agent import furnish
 from refold.app.demo_runs import LIVE, killed
 from refold.app.demo_story import Call, Story
 
@@ -83,20 +85,25 @@ def _write_live(store: Path, scratch: Path | None) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_killed(store: Path, now: datetime) -> None:
-    """Write up to the call, say so, and wait for the end."""
-    story = killed(store, now)
-    print(story.now.isoformat(), flush=True)
-    sys.stdin.read()
+def _write_killed(store: Path, now: datetime, work: Path) -> None:
+    """Work up to the call, say so, and wait for the end."""
+    furnish(work)
+    os.chdir(work)
+
+    def stuck(moment: datetime) -> None:
+        print(moment.isoformat(), flush=True)
+        sys.stdin.read()
+
+    killed(store, now, stuck)
 
 
 def main() -> None:
-    """Run as `live STORE [SCRATCH]` or as `killed STORE MOMENT`."""
+    """Run as `live STORE [SCRATCH]` or as `killed STORE MOMENT DIRECTORY`."""
     what, store, *more = sys.argv[1:]
     if what == "live":
         _write_live(Path(store), Path(more[0]) if more else None)
     else:
-        _write_killed(Path(store), datetime.fromisoformat(more[0]))
+        _write_killed(Path(store), datetime.fromisoformat(more[0]), Path(more[1]))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Place = Literal["app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "fork", "lineage"]
+Place = Literal[
+    "app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "resume", "fork", "lineage"
+]
 Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
 GROUPS: Final[tuple[Group, ...]] = ("Go on", "Move", "Find", "Look", "Program")
@@ -40,6 +42,7 @@ class Key(NamedTuple):
 TABLE: Final[tuple[Key, ...]] = (
     # The list of runs.
     Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
+    Key("runs.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
     Key("runs.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"),
     Key("runs.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key(
@@ -68,7 +71,27 @@ TABLE: Final[tuple[Key, ...]] = (
         "Look",
         "read",
     ),
+    Key("run.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
     Key("run.fork", "f", "fork", "Fork here", "After the record under the cursor", "Go on", "fork"),
+    Key(
+        "run.suspend",
+        "s",
+        "suspend",
+        "Suspend the run",
+        "The one that goes on here, after what it does now",
+        "Go on",
+        "suspend",
+    ),
+    Key(
+        "run.abort",
+        "S",
+        "abort",
+        "Stop the run at once",
+        "Once it was told to suspend; what it does now gets no result",
+        "Go on",
+        "stop now",
+    ),
+    Key("run.reply", "a", "reply", "Answer the run", "Where it waits for you", "Go on", "answer"),
     Key("run.turn_back", "left_square_bracket", "turn(-1)", "The turn before", "", "Move", "turn"),
     Key("run.turn_on", "right_square_bracket", "turn(1)", "The next turn", "", "Move", "turn"),
     Key(
@@ -169,6 +192,77 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
     Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
     Key("columns.close", "escape,q,c", "close", "Close", "", "Program"),
+    # The dialog before a resume.
+    Key("resume.go", "enter", "go", "Resume", "As it is shown", "Go on", "resume"),
+    Key(
+        "resume.in_terminal",
+        "t",
+        "in_terminal",
+        "Resume in the terminal",
+        "Refold steps back until it ends",
+        "Go on",
+        "terminal",
+    ),
+    Key("resume.agree", "m", "agree", "Mend the end", "Agree to the repair, or not", "Go on", "mend"),
+    Key(
+        "resume.failed",
+        "x",
+        "decide('failed')",
+        "Record the call as failed",
+        "Outcome unknown",
+        "Go on",
+        "failed",
+    ),
+    Key(
+        "resume.done",
+        "d",
+        "decide('done')",
+        "Record a result",
+        "The call has run: say what came of it",
+        "Go on",
+        "done",
+    ),
+    Key(
+        "resume.rerun",
+        "a",
+        "decide('rerun')",
+        "Run the call again",
+        "It may have run already",
+        "Go on",
+        "again",
+    ),
+    Key("resume.take_back", "u", "take_back", "Take the decision back", "", "Go on", "undo"),
+    Key(
+        "resume.force",
+        "F",
+        "force",
+        "Force",
+        "Past a changed fingerprint; the reason is recorded",
+        "Go on",
+        "force",
+    ),
+    Key(
+        "resume.before",
+        "b",
+        "fork_before",
+        "Fork before the calls",
+        "Before the open turn",
+        "Go on",
+        "fork before",
+    ),
+    Key("resume.fork", "f", "fork", "Fork instead", "After the last legal point", "Go on", "fork"),
+    Key("resume.look", "o", "look", "Open read-only", "Watch what its holder does", "Look", "read-only"),
+    Key(
+        "resume.agent",
+        "c",
+        "name_agent",
+        "Name the agent",
+        "Its factory, or the configuration that it is started with",
+        "Go on",
+        "agent",
+    ),
+    Key("resume.again", "R", "read_again", "Read the run again", "", "Program"),
+    Key("resume.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # The dialog before a fork.
     Key("fork.go", "enter", "go", "Fork", "As it is shown", "Go on", "fork"),
     Key(

@@ -1,13 +1,17 @@
 """Work that takes longer than the screen may wait, done on the event loop in slices of a few milliseconds.
 
-Slices need no thread, so nothing has to be locked, and a cancelled task ends between two of them.
+Slices need no thread, so nothing has to be locked, and a cancelled task ends between two of them. Only what
+cannot be sliced, as waiting for another process, goes to a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -50,6 +54,32 @@ async def until_done(step: Callable[[float], bool], *, seconds: float = SLICE) -
     """Call `step` with the time it may take, until it says that all is done."""
     while not step(seconds):  # noqa: ASYNC110 - it is the work that is waited for
         await asyncio.sleep(0)
+
+
+async def aside(function: Callable[[], T]) -> T:
+    """Run a blocking function on a thread that nobody waits for when the program ends."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[T] = loop.create_future()
+
+    def settled(how: Callable[[], None]) -> None:
+        if not waiting.done():
+            how()
+
+    def tell(how: Callable[[], None]) -> None:
+        # A loop that has ended hears nothing any more, and nobody waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settled, how)
+
+    def run() -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            tell(partial(waiting.set_exception, error))
+        else:
+            tell(partial(waiting.set_result, result))
+
+    threading.Thread(target=run, name="refold-aside", daemon=True).start()
+    return await waiting
 
 
 def _nothing() -> None:

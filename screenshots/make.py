@@ -31,6 +31,7 @@ def key_tables() -> str:
     places: dict[keys.Place, str] = {
         "runs": "In the list of runs",
         "run": "In a run",
+        "resume": "Before a resume",
         "fork": "Before a fork",
         "lineage": "In the lineage",
         "list": "In every list",

@@ -19,6 +19,7 @@ from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.lineage import LineageScreen
 from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.widgets.line_list import LineList
@@ -34,6 +35,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "pager": (LinePager,),
     "prompt": (PromptBar,),
     "columns": (ColumnsScreen,),
+    "resume": (ResumeScreen,),
     "fork": (ForkScreen,),
     "lineage": (LineageScreen,),
     "dialog": (HelpScreen, NoticeScreen),
@@ -45,13 +47,14 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("run", "list", "app"),
     ("run", "pager", "app"),
     ("columns", "app"),
+    ("resume", "list", "app"),
     ("fork", "pager", "app"),
     ("lineage", "list", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
 
-MEANT = {("columns", "q"), ("dialog", "q"), ("fork", "q")}
+MEANT = {("columns", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
 """Keys that a dialog takes from the program while it is open."""
 
 

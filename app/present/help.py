@@ -17,6 +17,7 @@ _PLACES: Final[dict[keys.Place, str]] = {
     "list": "In every list",
     "pager": "In every text",
     "lineage": "In the lineage",
+    "resume": "Before a resume",
     "fork": "Before a fork",
     "columns": "Where columns are chosen",
     "prompt": "Where something is asked",

@@ -13,7 +13,7 @@ from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.resume import FingerprintRow, PlannedCall, ResumePlan, Verdict
 
-_LABEL: Final = 16
+_LABEL: Final = 17
 _VALUE: Final = 24
 _TEXT: Final = 2000
 _OF_CALLS: Final = frozenset({"unknown_call", "withheld"})
@@ -54,7 +54,14 @@ def undecided(plan: ResumePlan) -> tuple[int, ...]:
     return tuple(n for n, call in enumerate(plan.calls) if call.verdict in ("unknown", "withheld"))
 
 
-def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), directory: str = "") -> Drawn:
+def resume_lines(
+    plan: ResumePlan,
+    width: int,
+    *,
+    shown: Sequence[str] = (),
+    directory: str = "",
+    news: Sequence[str] = (),
+) -> Drawn:
     """Give everything the dialog says about a plan.
 
     Args:
@@ -62,6 +69,7 @@ def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), dir
         width: The cells of a line.
         shown: The command that does it, as it is typed; empty where there is none.
         directory: Where it is started.
+        news: What is noted about the agent for the next time, as phrases.
     """
     lines: list[Line] = []
     calls: list[int] = []
@@ -79,7 +87,7 @@ def resume_lines(plan: ResumePlan, width: int, *, shown: Sequence[str] = (), dir
         add(iter((BLANK, (cell("Calls of the open turn", "strong"),))))
         for number, call in enumerate(plan.calls):
             add(_call(call, width), number)
-    add(_writes(plan, width))
+    add(_writes(plan, news, width))
     return Drawn(tuple(lines), tuple(calls))
 
 
@@ -213,7 +221,7 @@ def _why(call: PlannedCall) -> tuple[Cell, ...]:
     return (cell("its result will be: ", "dim"), cell(decision.text, "text", _TEXT))
 
 
-def _writes(plan: ResumePlan, width: int) -> Iterator[Line]:
+def _writes(plan: ResumePlan, news: Sequence[str], width: int) -> Iterator[Line]:
     """Everything that a resume puts on disk, before what the agent itself records."""
     if plan.outcome == "refuse":
         return
@@ -231,6 +239,8 @@ def _writes(plan: ResumePlan, width: int) -> Iterator[Line]:
     if plan.forced:
         kept += f", that it was forced, and why: {plan.request.reason}"
     written.append((f"{kept}, {where}", "text"))
+    if news:
+        written.append((f"{', '.join(news)}, in Refold's own notes on this run", "text"))
     written.append((f"then what the agent records, from seq {plan.last_seq + 1} on", "dim"))
     for text, role in written:
         yield from flow((cell("  "), cell(text, role, _TEXT)), width, 2)

@@ -101,6 +101,8 @@ class TimelineRows:
         """
         self.timeline = timeline
         self.search: re.Pattern[str] | None = None
+        self.added_after: int | None = None
+        """The sequence after which the records are new to whoever looks; they are marked."""
         self._raw = raw
         self._decoder = decoder
         self._inherited_to = inherited_to
@@ -134,7 +136,7 @@ class TimelineRows:
         body, right = self._body(index, row)
         glyph, role = self._mark(index, row)
         flagged = bool(code) and row.kind != "damage" and self._is_flagged(index, row, code)
-        cells: list[Cell] = [Cell(Safe("⚠" if flagged else " "), "problem"), *self._columns(row)]
+        cells: list[Cell] = [self._edge(row, flagged=flagged), *self._columns(row)]
         cells.append(Cell(Safe(f"{glyph}{'→' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
             cells.append(Cell(Safe(f"{self._word(row):<{_WORD_WIDTH}}"), role))
@@ -195,6 +197,13 @@ class TimelineRows:
         """Say whether the records of this run carry times."""
         timeline = self.timeline
         return any(timeline.seconds(item) is not None for item in range(min(3, timeline.items)))
+
+    def _edge(self, row: Row, *, flagged: bool) -> Cell:
+        """Give the mark at the left edge: something is wrong here, or this is new."""
+        if flagged:
+            return Cell(Safe("⚠"), "problem")
+        new = self.added_after is not None and row.seq is not None and row.seq > self.added_after
+        return Cell(Safe("+"), "added") if new else Cell(Safe(" "))
 
     def _columns(self, row: Row) -> tuple[Cell, ...]:
         digits = max(3, len(str(self.timeline.last_seq or 0)))

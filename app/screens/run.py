@@ -25,9 +25,10 @@ from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import RunTop, run_top, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
-from refold.app.screens.going_on import Chosen, GoingOnScreen
+from refold.app.screens.going_on import Chosen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
+from refold.app.screens.run_going_on import RunGoingOnScreen
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.widgets.bars import TopBar
@@ -55,7 +56,7 @@ _BEHIND: Final = 0.4
 _HOLDER_EVERY: Final = 1.0
 
 
-class RunScreen(GoingOnScreen):
+class RunScreen(RunGoingOnScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -104,6 +105,7 @@ class RunScreen(GoingOnScreen):
         with Vertical(id="head"):
             yield self._top
             yield self._banner
+            yield self._going
             yield self.ruler
         yield self.timeline
         yield self.pane
@@ -200,6 +202,7 @@ class RunScreen(GoingOnScreen):
         self.pane.follow()
         if finished:
             self._look_for_holder()
+            self._look_where_it_stands()
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
@@ -229,6 +232,7 @@ class RunScreen(GoingOnScreen):
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
         rows.search = self.find.pattern
+        rows.added_after = self.added_after
         return rows
 
     def _leave_window(self, window: Reading) -> Reading:
@@ -465,6 +469,8 @@ class RunScreen(GoingOnScreen):
         reading, item = self._reading, self.item
         if event.bar.purpose == "go_to":
             self._go_to(event.text)
+        elif event.bar.purpose != "search":
+            return
         elif not event.text:
             self.action_stop_search()
         elif reading is None or reading.is_window or item is None:

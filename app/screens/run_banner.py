@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refold.app.lines import Line
+from refold.app.lines import Line, Role
 from refold.app.present.layout import cell
 from refold.app.widgets.bars import LineBar
 
@@ -12,9 +12,9 @@ class Banner(LineBar):
 
     _line: Line = ()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, role: Role = "warn") -> None:
         """Show a sentence; an empty one hides the row."""
-        self._line = (cell(f" {text} ", "warn"),) if text else ()
+        self._line = (cell(f" {text} ", role),) if text else ()
         self.set_class(bool(text), "-shown")
         self.refresh()
 

@@ -1,0 +1,115 @@
+"""What a resume from the screen depends on, read without holding the screen up, and what is written first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from refold.app.agents import RunAgent, agent_of
+from refold.app.forking import notes_of
+from refold.app.loading import SLICE, aside
+from refold.app.resuming import answered, prepare
+from refold.core.resume import ResumeFacts, ResumePlan
+from refold.core.store.notes import Notes
+from refold.core.store.reader import RunReader
+from refold.core.store.resume import facts_of
+from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
+
+class Prepared(NamedTuple):
+    """What a plan is made from, and what would carry it out."""
+
+    facts: ResumeFacts
+    agent: RunAgent
+    notes: Notes
+    last_point: int | None
+    """The last sequence at which a fork is legal."""
+    before_turn: int | None
+    """The last legal one before the open turn."""
+
+    @property
+    def news(self) -> tuple[str, ...]:
+        """What a resume would note about the agent, as phrases."""
+        agent, notes = self.agent, self.notes
+        said: list[str] = []
+        if agent.native and agent.factory and agent.factory != notes.agent:
+            said.append(f"that {agent.factory} goes on with it")
+        if agent.config and agent.config != notes.config:
+            said.append(f"that its configuration is {agent.config}")
+        if agent.directory != notes.cwd:
+            said.append(f"that it is started in {agent.directory}")
+        return tuple(said)
+
+
+async def read_run(
+    path: Path,
+    hint: str,
+    settings: Settings,
+    progress: Callable[[float], None],
+    *,
+    factory: str = "",
+    config: str = "",
+) -> Prepared:
+    """Read the run in slices, then ask its agent what it is today, on a thread.
+
+    Args:
+        path: The run.
+        hint: The format to assume where the bytes do not tell.
+        settings: The configured agents, and where notes and caches lie.
+        progress: Told how much of the run is read, from 0 to 1.
+        factory: The native agent that is named now.
+        config: The configuration of the agent that is named now.
+
+    Raises:
+        StoreError: the run cannot be opened or read.
+    """
+    with RunReader.open(path, hint=hint, cache=settings.cache_dir) as reader:
+        while not reader.step(SLICE):
+            progress(reader.progress)
+            await asyncio.sleep(0)
+        notes = notes_of(settings).read(path)
+        agent = agent_of(path, reader.format.name, settings, notes, factory=factory, config=config)
+        facts = facts_of(reader, notes=notes)
+        timeline = reader.timeline
+    return Prepared(
+        facts=await aside(lambda: answered(agent, facts)),
+        agent=agent,
+        notes=notes,
+        last_point=timeline.legal_fork(timeline.items - 1),
+        before_turn=_before_turn(timeline),
+    )
+
+
+def make_ready(prepared: Prepared, plan: ResumePlan, settings: Settings) -> tuple[str, ...]:
+    """Write what must stand on disk before the agent is started, and give the command that starts it.
+
+    Of a native run that is only which agent it is: the rest is its own work. Of another tool's run it is the
+    repair and the decisions too, under its lock, which is free again on return.
+
+    Raises:
+        RefoldError: the run is not what the plan was made for, or something cannot be written.
+    """
+    agent, request = prepared.agent, plan.request
+    if not agent.native:
+        prepare(agent, prepared.notes, request, settings, expected=plan.last_seq)
+    elif prepared.news:
+        notes_of(settings).update(
+            agent.run,
+            lambda notes: msgspec.structs.replace(notes, agent=agent.factory, cwd=agent.directory),
+        )
+    return agent.command(request, expected=plan.last_seq)
+
+
+def _before_turn(timeline: Timeline) -> int | None:
+    """Give the last legal sequence before the turn that stands open; None where none does."""
+    last = timeline.items - 1
+    if last < 0 or not timeline.open_calls(last):
+        return None
+    return timeline.legal_fork(timeline.columns.last_assistant[last] - 2)

@@ -1,0 +1,363 @@
+"""The dialog before a resume: it proves what will happen, asks what must be asked, and does none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
+
+import msgspec
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from refold.app import keys
+from refold.app.agents import spelled
+from refold.app.failure import words
+from refold.app.going_on import Prepared
+from refold.app.lines import Cell, FixedRows, Line
+from refold.app.present import resume_plan as present
+from refold.app.present.layout import cell
+from refold.app.safe import Safe, wrap
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_list import GUTTER, LineList
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.app.widgets.words import Words
+from refold.core.errors import RefoldError
+from refold.core.records import Decision
+from refold.core.resume import PlannedCall, ResumePlan, ResumeRequest, plan_resume
+
+_FRAME: Final = 4
+"""Columns of the frame and the padding within."""
+_ROWS: Final = 7
+"""Rows of the dialog beside its list: frame, title, verdict, keys, and a blank one."""
+_YES: Final = "yes"
+_FINAL: Final = frozenset({"provider", "completed", "corrupt", "newer", "empty", "renamed", "ended"})
+"""Reasons that no force goes past."""
+
+How = Literal["screen", "terminal", "fork", "look"]
+"""What was chosen: go on in this screen, in the terminal, in a fork, or only look."""
+
+
+class Prepare(Protocol):
+    """Reads what the plan depends on."""
+
+    def __call__(
+        self, progress: Callable[[float], None], *, factory: str, config: str
+    ) -> Awaitable[Prepared]:
+        """Read it again, with the agent or its configuration as they are named now."""
+        ...
+
+
+class ResumeAnswer(NamedTuple):
+    """How the dialog was left."""
+
+    how: How
+    plan: ResumePlan
+    prepared: Prepared
+    at: int | None = None
+    """Where to fork."""
+
+
+class _Rows(LineList):
+    """Lines that are pointed at, not picked: Enter is the dialog's, and no click resumes anything."""
+
+    def choose(self) -> None:
+        """Do nothing."""
+
+    def key_enter(self, event: events.Key) -> None:
+        """Leave the key to the dialog."""
+
+
+class ResumeScreen(ModalScreen[ResumeAnswer | None]):
+    """Shows the plan of a resume and lets it be changed, until it is accepted or left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("resume")]
+
+    def __init__(self, run_id: str, prepare: Prepare) -> None:
+        """Ask about a run.
+
+        Args:
+            run_id: Its id, for the title while it is read.
+            prepare: Reads what the plan depends on; tells its progress from 0 to 1.
+        """
+        super().__init__()
+        self._run_id = run_id
+        self._prepare = prepare
+        self._prepared: Prepared | None = None
+        self._request = ResumeRequest()
+        self._plan: ResumePlan | None = None
+        self._drawn = present.Drawn((), ())
+        self._failed: RefoldError | None = None
+        self._asked_about: int | None = None
+        self._factory = ""
+        self._config = ""
+        self._asked_config = False
+
+    def compose(self) -> ComposeResult:
+        """Title, plan, verdict, what is typed, keys."""
+        with Vertical(id="resume", classes="dialog"):
+            yield Words(
+                (Cell(Safe("Resume "), "accent"), cell(self._run_id, "strong", 60)), id="resume-title"
+            )
+            yield _Rows(id="resume-plan")
+            yield Words((Cell(Safe("reading the run"), "dim"),), id="resume-verdict")
+            yield PromptBar(id="resume-prompt")
+            yield KeyBar(id="resume-keys")
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.listing.focus()
+        self._read()
+
+    @property
+    def listing(self) -> LineList:
+        """The lines of the plan."""
+        return self.query_one("#resume-plan", LineList)
+
+    @property
+    def plan(self) -> ResumePlan | None:
+        """The plan as it stands; None while the run is read."""
+        return self._plan
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self._draw)
+
+    @work(group="facts", exclusive=True)
+    async def _read(self) -> None:
+        verdict = self.query_one("#resume-verdict", Words)
+        verdict.show((Cell(Safe("reading the run"), "dim"),))
+
+        def progress(share: float) -> None:
+            verdict.show((Cell(Safe(f"reading the run {share:.0%}"), "dim"),))
+
+        try:
+            self._prepared = await self._prepare(progress, factory=self._factory, config=self._config)
+        except RefoldError as error:
+            self._failed = error
+            self._plan = None
+            self._draw()
+            return
+        self._failed = None
+        self._decide(self._request)
+        if self._plan is not None:
+            self.listing.go(self._drawn.first_line(next(iter(present.undecided(self._plan)), -2)))
+
+    def _decide(self, request: ResumeRequest) -> None:
+        """Plan anew for another request, and draw it."""
+        if self._prepared is None:
+            return
+        self._request = request
+        command = self._prepared.agent.command(request)
+        self._plan = plan_resume(self._prepared.facts, request, command or None)
+        self._draw()
+        self.refresh_bindings()
+
+    def _draw(self) -> None:
+        listing = self.listing
+        width = listing.scrollable_content_region.width - GUTTER
+        if width < 4:
+            return
+        if self._plan is not None and self._prepared is not None:
+            plan, agent = self._plan, self._prepared.agent
+            command = agent.command(self._request)
+            self._drawn = present.resume_lines(
+                plan,
+                width,
+                shown=[spelled(command)] if command else (),
+                directory=agent.directory,
+                news=self._prepared.news,
+            )
+            self.query_one("#resume-title", Words).show(present.title(plan))
+            self.query_one("#resume-verdict", Words).show(present.verdict(plan))
+        elif self._failed is not None:
+            said, remedy = words(self._failed)
+            lines: list[Line] = [(Cell(row, "problem"),) for row in wrap(said, width)]
+            lines += [(Cell(row, "dim"),) for row in wrap(remedy, width)]
+            self._drawn = present.Drawn(tuple(lines), (-1,) * len(lines))
+            self.query_one("#resume-verdict", Words).show((Cell(Safe("✗ cannot be resumed"), "problem"),))
+        listing.styles.height = max(1, min(len(self._drawn.lines), self.app.size.height - _ROWS))
+        listing.show(FixedRows(self._drawn.lines), max(0, listing.cursor), keep=True)
+
+    @property
+    def _number(self) -> int | None:
+        """The number of the call that a decision is about: under the cursor, else the first that waits."""
+        if self._plan is None:
+            return None
+        cursor = self.listing.cursor
+        here = self._drawn.calls[cursor] if 0 <= cursor < len(self._drawn.calls) else -1
+        if here >= 0 and present.is_open(self._plan.calls[here]):
+            return here
+        return next(iter(present.undecided(self._plan)), None)
+
+    @property
+    def call(self) -> PlannedCall | None:
+        """The call that a decision is about."""
+        number = self._number
+        return None if number is None or self._plan is None else self._plan.calls[number]
+
+    @on(LineList.Moved, "#resume-plan")
+    def _moved(self) -> None:
+        self.refresh_bindings()
+
+    # -- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what the plan does not allow."""
+        plan, prepared = self._plan, self._prepared
+        if action in ("close", "read_again"):
+            return True
+        if plan is None or prepared is None:
+            return None if action in ("go", "fork") else False
+        codes = {reason.code for reason in plan.reasons}
+        match action:
+            case "go":
+                return True if plan.may_be_tried else None
+            case "in_terminal":
+                return False if not prepared.agent.in_screen else True if plan.may_be_tried else None
+            case "decide" | "fork_before":
+                call = self.call
+                return (
+                    call is not None
+                    if action == "decide"
+                    else call is not None and bool(prepared.before_turn)
+                )
+            case "take_back":
+                return self.call is not None and self.call.decision is not None
+            case "agree":
+                return plan.repair is not None
+            case "force":
+                return self._may_be_forced(codes, prepared)
+            case "name_agent":
+                return prepared.agent.native or prepared.agent.asks_config or bool(prepared.agent.config)
+            case "fork":
+                return prepared.last_point is not None
+            case "look":
+                return "locked" in codes
+        return True
+
+    def _may_be_forced(self, codes: set[str], prepared: Prepared) -> bool:
+        """Say whether force would help: a fingerprint is what it goes past, and nothing else."""
+        agent = prepared.agent
+        if not (agent.native or agent.entry.force) or codes & _FINAL:
+            return False
+        return self._request.force or "fingerprint" in codes or prepared.facts.now is None
+
+    def action_close(self) -> None:
+        """Leave the run as it is."""
+        self.dismiss(None)
+
+    def action_read_again(self) -> None:
+        """Read the run again; what was decided stays."""
+        self._read()
+
+    def action_go(self) -> None:
+        """Resume as shown; an agent that has a configuration of its own is asked for it once."""
+        if self._prepared is None:
+            return
+        if self._prepared.agent.asks_config and not self._asked_config:
+            self.action_name_agent()
+        else:
+            self._answer("screen" if self._prepared.agent.in_screen else "terminal")
+
+    def action_in_terminal(self) -> None:
+        """Resume as shown, in the terminal."""
+        self._answer("terminal")
+
+    def action_name_agent(self) -> None:
+        """Ask which agent goes on with the run, or for its configuration."""
+        if self._prepared is None:
+            return
+        agent = self._prepared.agent
+        if agent.native:
+            self._prompt.open(Safe("agent, package.module:factory"), agent.factory, purpose="factory")
+        else:
+            self._prompt.open(Safe("its --config, or nothing"), agent.config, purpose="config")
+
+    def action_look(self) -> None:
+        """Only open the run."""
+        self._answer("look")
+
+    def action_fork(self) -> None:
+        """Fork at the last legal point instead."""
+        if self._prepared is not None:
+            self._answer("fork", self._prepared.last_point)
+
+    def action_fork_before(self) -> None:
+        """Fork before the open turn instead."""
+        if self._prepared is not None:
+            self._answer("fork", self._prepared.before_turn)
+
+    def _answer(self, how: How, at: int | None = None) -> None:
+        if self._plan is not None and self._prepared is not None:
+            self.dismiss(ResumeAnswer(how, self._plan, self._prepared, at))
+
+    def action_agree(self) -> None:
+        """Agree to the repair of the end, or take that back."""
+        self._decide(msgspec.structs.replace(self._request, repair=not self._request.repair))
+
+    def action_force(self) -> None:
+        """Ask why the fingerprint is to be crossed."""
+        self._prompt.open(Safe("force, because"), self._request.reason, purpose="force")
+
+    def action_decide(self, choice: str) -> None:
+        """Decide about a call; one that may have run already is run again only after a word."""
+        call = self.call
+        if call is None:
+            return
+        self._asked_about = self._number
+        if choice == "done":
+            text = call.decision.text if call.decision is not None else ""
+            self._prompt.open(Safe("its result was"), text, purpose="done")
+        elif choice == "rerun" and call.verdict == "unknown":
+            self._prompt.open(Safe("may have run; yes runs it again"), purpose="rerun")
+        else:
+            self._settle(Decision(choice))
+
+    def action_take_back(self) -> None:
+        """Decide nothing about the call."""
+        call, number = self.call, self._number
+        if call is not None and number is not None:
+            decisions = {key: value for key, value in self._request.decisions.items() if key != call.id}
+            self._decide(msgspec.structs.replace(self._request, decisions=decisions))
+            self.listing.go(self._drawn.first_line(number))
+
+    @property
+    def _prompt(self) -> PromptBar:
+        return self.query_one("#resume-prompt", PromptBar)
+
+    @on(PromptBar.Submitted, "#resume-prompt")
+    def _typed(self, event: PromptBar.Submitted) -> None:
+        text = event.text.strip()
+        match event.bar.purpose:
+            case "factory":
+                self._factory = text
+                self._read()
+            case "config":
+                self._config, self._asked_config = text, True
+                self._read()
+            case "force":
+                self._decide(msgspec.structs.replace(self._request, force=bool(text), reason=text))
+                if not text:
+                    self.notify("Force needs a reason, which is recorded.", severity="warning")
+            case "rerun":
+                if text.lower() == _YES:
+                    self._settle(Decision("rerun"))
+                else:
+                    self.notify("Nothing was decided: only the word yes runs it again.")
+            case "done":
+                if text:
+                    self._settle(Decision("done", event.text))
+                else:
+                    self.notify("Nothing was decided: a result needs a text.")
+
+    def _settle(self, decision: Decision) -> None:
+        """Put a decision down and go to the next call that waits for one."""
+        number = self._asked_about
+        if self._plan is None or number is None:
+            return
+        decisions = {**self._request.decisions, self._plan.calls[number].id: decision}
+        self._decide(msgspec.structs.replace(self._request, decisions=decisions))
+        self.listing.go(self._drawn.first_line(next(iter(present.undecided(self._plan)), number)))

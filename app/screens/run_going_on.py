@@ -1,0 +1,192 @@
+"""What an open run offers while an agent goes on with it beside the screen, and what is said afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from textual import on
+
+from refold.app.inner_run import InnerRun, inner_runs
+from refold.app.present import units
+from refold.app.present.reading import Reading
+from refold.app.safe import Safe
+from refold.app.screens.going_on import GoingOnScreen
+from refold.app.screens.run_banner import Banner
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.timeline import Timeline
+
+_REPLY: Final = "reply"
+
+
+class RunGoingOnScreen(GoingOnScreen):
+    """A screen of one run that an agent may go on with."""
+
+    path: Path
+    _reading: Reading | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._going = Banner(id="going")
+        self._inner: InnerRun | None = None
+        self._since: int | None = None
+        """The last sequence before the run went on under our eyes."""
+        self._outcome = ""
+        """How that ended; empty while it has not."""
+        self._well = True
+        self._waits = False
+
+    def on_mount(self) -> None:
+        """Take up the agent that goes on with this run already."""
+        inner = inner_runs(self.app).get(self.path)
+        if inner is not None and inner.stage != "ended":
+            self.goes_on(inner)
+
+    def on_unmount(self) -> None:
+        """Let the agent go on alone."""
+        if self._inner is not None:
+            self._inner.forget(self._stage_changed)
+
+    @property
+    def added_after(self) -> int | None:
+        """The sequence after which all records are new; None where nothing went on."""
+        return self._since
+
+    @property
+    def inner(self) -> InnerRun | None:
+        """The agent that goes on with the run, or did last."""
+        return self._inner
+
+    @property
+    def waits_for_user(self) -> bool:
+        """Whether the run stands where the user speaks, and somebody would hear it."""
+        return self._waits
+
+    def goes_on(self, inner: InnerRun) -> None:
+        """Show what an agent does with the run from now on."""
+        if self._inner is not None:
+            self._inner.forget(self._stage_changed)
+        self._inner, self._since, self._outcome = inner, inner.since, ""
+        inner.watch(self._stage_changed)
+        self._stage_changed()
+
+    def came_back(self, since: int, outcome: str, *, well: bool) -> None:
+        """Show what was added while the terminal was somebody else's, and how that ended."""
+        self._since, self._outcome, self._well = since, outcome, well
+        self._say()
+
+    def _stage_changed(self) -> None:
+        inner = self._inner
+        if inner is not None and inner.ended is not None:
+            self._outcome, self._well = f"the agent {inner.ended.sentence}", inner.ended.fine
+            if not inner.ended.fine and inner.last_words:
+                self._outcome += f": {inner.last_words}"
+        self._look_where_it_stands()
+        self.refresh_bindings()
+
+    def _look_where_it_stands(self) -> None:
+        """Say what goes on; offer the line to answer on where the run waits for one."""
+        inner, reading = self._inner, self._reading
+        waited = self._waits
+        self._waits = (
+            inner is not None
+            and inner.stage == "running"
+            and reading is not None
+            and not reading.is_window
+            and reading.reader.complete
+            and _at_boundary(reading)
+        )
+        self._say()
+        if self._waits and not waited:
+            self.refresh_bindings()
+            if self.app.screen is self:
+                self.action_reply()
+        elif waited and not self._waits:
+            self.refresh_bindings()
+            prompt = self.query_one(PromptBar)
+            if prompt.is_open and prompt.purpose == _REPLY:
+                prompt.close()
+
+    def _say(self) -> None:
+        if self._since is None:
+            return
+        stage = self._inner.stage if self._inner is not None else "ended"
+        if self._outcome:
+            self._going.say(f"{self._outcome} · {self._added()}", "warn" if self._well else "problem")
+        elif self._waits:
+            self._going.say("● it waits for you: what you type is recorded before the model sees it", "good")
+        elif stage == "running":
+            self._going.say(f"● goes on here · {self._added()} · leaving Refold suspends it", "good")
+        elif stage == "suspending":
+            self._going.say(f"▮ it suspends once what it does now is done · {self._added()}")
+        else:
+            self._going.say("■ it stops at once", "problem")
+
+    def _added(self) -> str:
+        """Say how much was added."""
+        reading, since = self._reading, self._since or 0
+        count = 0 if reading is None else _items_after(reading.timeline, since)
+        return f"{units.plural(count, 'record')} added after seq {since}" if count else "nothing added yet"
+
+    # -- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide what only an agent that goes on here can be told."""
+        stage = self._inner.stage if self._inner is not None else "ended"
+        if action == "suspend":
+            return stage == "running"
+        if action == "abort":
+            return stage == "suspending"
+        if action == "reply":
+            return self._waits
+        if action == "resume" and stage != "ended":
+            return None
+        return super().check_action(action, parameters)
+
+    def action_suspend(self) -> None:
+        """Ask the agent to stop at the next boundary."""
+        if self._inner is not None:
+            self._inner.suspend()
+
+    def action_abort(self) -> None:
+        """Tell the agent to stop at once."""
+        if self._inner is not None:
+            self._inner.abort()
+
+    def action_reply(self) -> None:
+        """Open the line that the run waits for."""
+        prompt = self.query_one(PromptBar)
+        if self._waits and not prompt.is_open:
+            prompt.open(Safe("you"), purpose=_REPLY)
+
+    @on(PromptBar.Submitted, "#prompt")
+    def _replied(self, event: PromptBar.Submitted) -> None:
+        if event.bar.purpose != _REPLY:
+            return
+        event.stop()
+        event.prevent_default()
+        text = event.text.strip()
+        if text and self._inner is not None and not self._inner.say(text):
+            self.notify("Nobody hears it any more.", severity="warning")
+
+
+def _at_boundary(reading: Reading) -> bool:
+    """Say whether the model spoke last in a conversation, and asked for nothing."""
+    timeline, meta = reading.timeline, reading.reader.meta
+    last = timeline.items - 1
+    return (
+        meta is not None
+        and meta.interactive
+        and last >= 0
+        and timeline.kind(last) == "assistant"
+        and not timeline.open_calls(last)
+        and timeline.stop_reason(last) != "pause_turn"
+    )
+
+
+def _items_after(timeline: Timeline, seq: int) -> int:
+    """Count the records whose sequence is larger."""
+    item = timeline.items - 1
+    while item >= 0 and (timeline.seq(item) or seq + 1) > seq:
+        item -= 1
+    return timeline.items - 1 - item
