@@ -347,6 +347,14 @@ async def test_a_run_that_is_cut_short_is_read_again(crashed: Path) -> None:
         assert "Go on, please." not in opened.text
 
 
+async def test_a_run_that_is_emptied_leaves_nothing_on_the_ruler(crashed: Path) -> None:
+    async with run(crashed) as opened:
+        await opened.until(lambda: bool(plain(opened.screen.ruler.line(120))))
+        os.truncate(crashed, 0)
+        await opened.until(lambda: "empty" in opened.top)
+        await opened.until(lambda: not any(map(plain, opened.screen.ruler.lines(120))))
+
+
 async def test_a_run_that_is_replaced_is_read_again(crashed: Path, tmp_path: Path) -> None:
     async with run(crashed) as opened:
         other = story.write(tmp_path / "other", [story.meta(1, "fix-add", "Another one altogether")])

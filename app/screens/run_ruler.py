@@ -45,7 +45,10 @@ class RunRuler(Ruler):
         """Draw the columns for what the timeline holds now, the cursor on a row."""
         self._timeline, self._row = timeline, row
         width = self.size.width
-        if not width or not timeline.rows:
+        if not width:
+            return
+        if not timeline.rows:
+            self.show((), -1.0)
             return
         scale = self._times
         if scale is not None:
