@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """Print the findings of each run; 1 where one is an error or a warning, 3 where a run cannot be read."""
     counts: Counter[str] = Counter()
     worst = FINE
+    unread = 0
     for name in arguments.runs:
         try:
             with open_run(name, settings) as reader:
@@ -37,13 +38,14 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                         _print(finding, path, printer)
         except RefoldError as error:
             worst = max(worst, exit_code(error), NOT_FOUND)
+            unread += 1
             closed = _unopened(error)
             if arguments.json and closed is not None:
                 printer.json(finding_json(name, closed))
             else:
                 printer.error(error)
     if not arguments.json:
-        _total(len(arguments.runs), counts, printer)
+        _total(len(arguments.runs), unread, counts, printer)
     return worst
 
 
@@ -71,8 +73,10 @@ def _unopened(error: RefoldError) -> Finding | None:
     return Finding(code, CODES[code].severity, None, 0, 0, 0, str(error), error.remedy, Allowed(view=False))
 
 
-def _total(runs: int, counts: Counter[str], printer: Printer) -> None:
+def _total(runs: int, unread: int, counts: Counter[str], printer: Printer) -> None:
     said = [plural(counts[severity], severity) for severity in ("error", "warning") if counts[severity]]
     if counts["info"]:
         said.append(plural(counts["info"], "remark"))
+    if unread:
+        said.append(f"{unread} could not be read")
     printer.text(Safe(f"{plural(runs, 'run')}: {', '.join(said) or 'nothing to report'}"), "dim")

@@ -495,6 +495,8 @@ def test_verify_of_an_absent_run(run: Path, refold: Any) -> None:
     assert answer.code == 3
     assert answer.out == ""
     assert "absent" in answer.err
+    assert refold("verify", "absent").out == "1 run: 1 could not be read\n"
+    assert refold("verify", "absent", run, run.parent).out == "3 runs: 2 could not be read\n"
 
 
 # without the full screen
