@@ -128,8 +128,9 @@ def _problem(command: Sequence[str], cwd: str) -> str:
 def _visit(command: Sequence[str], cwd: str) -> Ended:
     """Show the command, run it, and keep what it said on the screen where it failed."""
     _say(f"$ cd {line(spelled([cwd]))} && {line(spelled(command))}")
-    with _terminal_kept(), _deaf():
-        ended = _run(command, cwd)
+    with _deaf():
+        with _terminal_kept():
+            ended = _run(command, cwd)
         if not ended.fine:
             _say(f"\n{line(command[0])} {ended.sentence}. Press Enter to go back to Refold.")
             _await_enter()
@@ -196,6 +197,8 @@ def _terminal_kept() -> Iterator[None]:
         if terminal is not None:
             _take_back(terminal)
             if before is not None:
+                if before != _modes(terminal):
+                    _write(terminal, _PLAIN)
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(terminal, termios.TCSANOW, before)
             time.sleep(_SETTLE)
