@@ -40,6 +40,13 @@ _ANSWERS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What a talkative terminal answers: every query that untrusted text could ask."""
 
+_QUERY = re.compile(
+    rb"\x1b\[[>=?]*[0-9;]*[cqnt]|\x1b[\]P][^\x07\x1b]*|\xc2\x9b[0-9;>=?]*[cqnt]|\xc2[\x9d\x90][^\xc2\x07\x1b]*|\x05"
+)
+"""Where a query may stand; what Textual sends on every frame does not match."""
+_DRAWS = re.compile(r"\x1b\[\??[\d;]*[A-Za-z]\Z")
+_TITLE = re.compile(r"(?:\x1b\]|\x9d)[012];([^\x07\x1b\x9c]*)")
+
 
 class Terminal:
     """A process in a pty, driven by keys, read as a screen. Use as a context manager."""
@@ -71,6 +78,8 @@ class Terminal:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.Stream(self._screen)
         self._held = b""
+        self._drawn = 0
+        self._title = ""
         self._master, slave = os.openpty()
         self._size(columns, rows)
         self.started = time.perf_counter()
@@ -106,6 +115,7 @@ class Terminal:
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size of the window."""
+        self._draw()
         self._screen.resize(rows, columns)
         self._size(columns, rows)
 
@@ -135,23 +145,29 @@ class Terminal:
         except OSError:
             return False
         self.sent += data
-        self._take(data)
+        self._answer(data)
         return bool(data)
 
-    def _take(self, data: bytes) -> None:
-        """Show what pyte understands, and answer what a terminal would answer."""
-        data = self._held + data
+    def _answer(self, data: bytes) -> None:
+        """Answer what a terminal would answer."""
+        for match in _QUERY.finditer(data):
+            asked = match.group().decode("utf-8", "replace")
+            for query, answer in _ANSWERS:
+                if query.fullmatch(asked):
+                    self.replies.append(asked)
+                    os.write(self._master, answer.encode())
+
+    def _draw(self) -> None:
+        """Bring the screen up to date with what was sent; only when somebody looks, for it is slow."""
+        data = self._held + bytes(self.sent[self._drawn :])
+        self._drawn = len(self.sent)
         cut = _whole(data)
         data, self._held = data[:cut], data[cut:]
         for kind, value in wire.tokens(data):
-            if kind in {"text", "control"} or (
-                kind == "csi" and re.match(r"\x1b\[\??[\d;]*[A-Za-z]\Z", value)
-            ):
+            if kind in {"text", "control"} or (kind == "csi" and _DRAWS.match(value)):
                 self._stream.feed(value)
-            for query, answer in _ANSWERS:
-                if kind != "text" and query.fullmatch(value):
-                    self.replies.append(value)
-                    os.write(self._master, answer.encode())
+            elif kind == "string" and (title := _TITLE.match(value)):
+                self._title = title.group(1)
 
     def settle(self, quiet: float = 0.1, *, limit: float = 10.0) -> None:
         """Read until nothing has come for a while."""
@@ -180,12 +196,14 @@ class Terminal:
     @property
     def text(self) -> str:
         """What the screen shows, a line a row."""
+        self._draw()
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip("\n")
 
     @property
     def title(self) -> str:
         """The title of the window as the process has set it."""
-        return str(self._screen.title)
+        self._draw()
+        return self._title
 
     def signal(self, number: int) -> None:
         """Send a signal to the process."""

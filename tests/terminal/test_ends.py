@@ -42,7 +42,7 @@ def _shown(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("screen", ["runs", "run"])
 @pytest.mark.parametrize(
-    "keys", [["q"], ["ctrl+q"], ["?", "escape", "q"], ["/", "x", "escape", "ctrl+q"]], ids=str
+    "keys", [["q"], ["?", "escape", "/", "x", "escape", "ctrl+q"]], ids=["at once", "after a look round"]
 )
 def test_quitting_restores_and_succeeds(store: Path, home: Path, screen: str, keys: list[str]) -> None:
     with Terminal(_screens(store)[screen], env=environment(home)) as terminal:
