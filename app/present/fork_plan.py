@@ -46,7 +46,7 @@ def title(draft: ForkDraft) -> Line:
     return (
         Cell(Safe("ψ Fork "), "fork"),
         cell(draft.parent, "strong", 60),
-        cell(f" after {draft.point}", "text"),
+        *((cell(f" after {draft.point}", "text"),) if draft.line else ()),
     )
 
 
