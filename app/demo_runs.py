@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -27,7 +28,7 @@ _PACES = (0.0, 0.0, 3.2, 0.4, 0.4, 3.2, 2.6, 3.2)
 """Seconds before each record of the killed run."""
 
 
-def killed(store: Path, now: datetime, stuck: Callable[[datetime], None]) -> None:
+def killed(store: Path, now: datetime, stuck: Callable[[datetime], NoReturn]) -> None:
     """Let the demo's agent work until an edit is made but not recorded; whoever runs this is killed there.
 
     Args:
@@ -46,7 +47,6 @@ def killed(store: Path, now: datetime, stuck: Callable[[datetime], None]) -> Non
     async def edit(**given: str) -> ToolResult:
         await replace_text(**given)
         stuck(moment)
-        raise AssertionError
 
     made = agent(pace=0)
     tools = [

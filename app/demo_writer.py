@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from refold.app.demo_agent import furnish
 from refold.app.demo_runs import LIVE, killed
@@ -90,9 +91,10 @@ def _write_killed(store: Path, now: datetime, work: Path) -> None:
     furnish(work)
     os.chdir(work)
 
-    def stuck(moment: datetime) -> None:
+    def stuck(moment: datetime) -> NoReturn:
         print(moment.isoformat(), flush=True)
         sys.stdin.read()
+        os._exit(1)
 
     killed(store, now, stuck)
 

@@ -160,9 +160,12 @@ def _deaf() -> Iterator[None]:
     A handler that does nothing, not SIG_IGN: that would be handed on to the child, which must hear them.
     """
     before = {number: signal.signal(number, _nothing) for number in _UNHEARD}
+    # By this descriptor an event loop hears of every signal, whatever its handler, and heeds it afterwards.
+    wakeup = signal.set_wakeup_fd(-1)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(wakeup)
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 

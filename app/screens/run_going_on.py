@@ -13,6 +13,7 @@ from refold.app.present.reading import Reading
 from refold.app.safe import Safe
 from refold.app.screens.going_on import GoingOnScreen
 from refold.app.screens.run_banner import Banner
+from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.timeline import Timeline
 
@@ -23,6 +24,7 @@ class RunGoingOnScreen(GoingOnScreen):
     """A screen of one run that an agent may go on with."""
 
     path: Path
+    timeline: LineList
     _reading: Reading | None
 
     def __init__(self) -> None:
@@ -35,6 +37,8 @@ class RunGoingOnScreen(GoingOnScreen):
         """How that ended; empty while it has not."""
         self._well = True
         self._waits = False
+        self._leads = False
+        """Whether the cursor is still to be put on what was added."""
 
     def on_mount(self) -> None:
         """Take up the agent that goes on with this run already."""
@@ -72,7 +76,7 @@ class RunGoingOnScreen(GoingOnScreen):
 
     def came_back(self, since: int, outcome: str, *, well: bool) -> None:
         """Show what was added while the terminal was somebody else's, and how that ended."""
-        self._since, self._outcome, self._well = since, outcome, well
+        self._since, self._outcome, self._well, self._leads = since, outcome, well, True
         self._say()
 
     def _stage_changed(self) -> None:
@@ -97,6 +101,9 @@ class RunGoingOnScreen(GoingOnScreen):
             and _at_boundary(reading)
         )
         self._say()
+        if self._leads and reading is not None and reading.reader.complete:
+            self._leads = False
+            self._lead(reading.timeline)
         if self._waits and not waited:
             self.refresh_bindings()
             if self.app.screen is self:
@@ -106,6 +113,12 @@ class RunGoingOnScreen(GoingOnScreen):
             prompt = self.query_one(PromptBar)
             if prompt.is_open and prompt.purpose == _REPLY:
                 prompt.close()
+
+    def _lead(self, timeline: Timeline) -> None:
+        """Put the cursor on the first record that was added."""
+        added = _items_after(timeline, self._since or 0)
+        if added:
+            self.timeline.go(timeline.first_row(timeline.items - added))
 
     def _say(self) -> None:
         if self._since is None:
@@ -127,8 +140,6 @@ class RunGoingOnScreen(GoingOnScreen):
         reading, since = self._reading, self._since or 0
         count = 0 if reading is None else _items_after(reading.timeline, since)
         return f"{units.plural(count, 'record')} added after seq {since}" if count else "nothing added yet"
-
-    # -- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what only an agent that goes on here can be told."""
