@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
 from refold.app.cli_run import hint_of
+from refold.app.family import family_of
 from refold.app.lines import Cell, Line
 from refold.app.present import units
+from refold.app.present.lineage import STATES, rails
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
-from refold.core.lineage import Branch, ParentState, Sums, Tree, tree_json
-from refold.core.store.catalog import Catalog, Root
-from refold.core.store.lineage import read_family
-from refold.core.store.notes import NotesStore
+from refold.core.lineage import Branch, Sums, tree_json
 from refold.core.store.resolve import resolve
-from refold.core.summary import RunSummary
 
-_STATES: Final[dict[ParentState, str]] = {
-    "none": "",
-    "same": "",
-    "moved": "parent moved",
-    "rewritten": "parent rewritten",
-    "unchecked": "parent not checked",
-    "missing": "parent missing",
-    "circle": "circle",
-}
 _DEEPEST: Final = 24
 """Levels that are drawn as such; below them a row says how deep it is."""
 
@@ -40,7 +28,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         StoreError: the run is not there.
     """
     path = resolve(arguments.run, settings.roots)
-    tree = _family(path, settings)
+    *_, tree = (each for each in family_of(path, hint_of(path, settings), settings) if each is not None)
     for number, branch in enumerate(tree.rows):
         if arguments.json:
             printer.json(tree_json(branch, focus=number == tree.focus))
@@ -49,50 +37,18 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     return FINE
 
 
-def _family(path: Path, settings: Settings) -> Tree:
-    roots = [*settings.roots, Root(path.parent.absolute(), hint_of(path, settings), "argument")]
-    catalog = Catalog(roots, cache=settings.cache_dir)
-    found = {item.path: item for item in catalog.scan() if isinstance(item, RunSummary) and item.complete}
-    catalog.close()
-    focus = next((each for each in found if Path(each).name == path.name and _same(each, path)), None)
-    if focus is None:
-        focus = str(path)
-        found[focus] = RunSummary(path.name.removesuffix(".json"), focus)
-    *_, tree = (
-        each
-        for each in read_family(
-            found.values(), focus, notes=NotesStore(settings.notes_dir), cache=settings.cache_dir
-        )
-        if each is not None
-    )
-    return tree
-
-
-def _same(known: str, path: Path) -> bool:
-    try:
-        return Path(known).samefile(path)
-    except OSError:
-        return False
-
-
 def _row(branch: Branch, *, focus: bool) -> Line:
     kin = branch.kin
-    rails = branch.rails[:-1][-_DEEPEST:]
-    drawn = "".join("│ " if more else "  " for more in rails)
-    if branch.depth > _DEEPEST + 1:
-        drawn = f"⋯{branch.depth} {drawn}"
-    if branch.rails:
-        drawn += "├ " if branch.rails[-1] else "╰ "
     cells = [
         Cell(Safe("▸ " if focus else "  "), "accent"),
-        Cell(Safe(drawn), "dim"),
+        Cell(rails(branch, _DEEPEST), "dim"),
         Cell(line(kin.id, 60), "strong" if kin.path else "dim"),
         Cell(Safe(f"  {kin.status}"), "dim"),
     ]
     if kin.origin is not None:
         cells.append(Cell(line(f"  ψ after seq {kin.origin.seq} of {kin.origin.run_id}", 120), "fork"))
-    if _STATES[branch.state]:
-        cells.append(Cell(Safe(f"  {_STATES[branch.state]}"), "warn"))
+    if STATES[branch.state]:
+        cells.append(Cell(Safe(f"  {STATES[branch.state]}"), "warn"))
     if kin.total is not None:
         cells.append(Cell(Safe(f"  {_said(kin.own or Sums())}"), "number"))
         if kin.inherited.turns or kin.inherited.tokens:
