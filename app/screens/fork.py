@@ -188,8 +188,6 @@ class ForkScreen(ModalScreen[Forked | None]):
     def _resized(self) -> None:
         self._draw()
 
-    # -- keys
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot be done here and now."""
         if action == "close":

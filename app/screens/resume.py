@@ -202,8 +202,6 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
     def _moved(self) -> None:
         self.refresh_bindings()
 
-    # -- keys
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what the plan does not allow."""
         plan, prepared = self._plan, self._prepared

@@ -122,8 +122,6 @@ class RunsScreen(GoingOnScreen):
         """Let go of the files."""
         self._feed.close()
 
-    # -- what is on the screen
-
     @property
     def listing(self) -> LineList:
         """The list of runs."""
@@ -150,8 +148,6 @@ class RunsScreen(GoingOnScreen):
         self.set_class(event.size.height >= _TALL, "-tall")
         self.call_after_refresh(self._draw_header)
         self.call_after_refresh(self._draw_top)
-
-    # -- news from the disk
 
     @work(group="feed", exclusive=True)
     async def _tell(self) -> None:
@@ -197,8 +193,6 @@ class RunsScreen(GoingOnScreen):
                 if index == self.listing.cursor:
                     self._draw_preview()
             self._ages[index] = age
-
-    # -- the order of the rows
 
     def _draw_soon(self, *, at_once: bool = False) -> None:
         few = not self._loading.finished and len(self._rows) < self.listing.size.height
@@ -275,8 +269,6 @@ class RunsScreen(GoingOnScreen):
         right = top_right(self._runs, self._narrowing.searched, room)
         self.query_one("#top", TopBar).show(left, right)
 
-    # -- the preview
-
     @on(LineList.Moved, "#runs")
     def _draw_preview_soon(self) -> None:
         if self._previewing is None:
@@ -305,8 +297,6 @@ class RunsScreen(GoingOnScreen):
         self._details = (_version(run), known)
         if known != NOTHING_KNOWN and self.run == run:
             self._draw_preview()
-
-    # -- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what would do nothing."""
@@ -375,8 +365,6 @@ class RunsScreen(GoingOnScreen):
     def action_refresh(self) -> None:
         """Read the directories again."""
         self._feed.look_at_all()
-
-    # -- the filter
 
     def action_filter(self) -> None:
         """Type a filter; the list follows every key."""
