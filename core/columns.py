@@ -114,10 +114,10 @@ class Columns:
         self.calls = array("I")
         """Calls requested."""
         self.errors = array("I")
-        self.in_tokens = array("Q")
-        self.out_tokens = array("Q")
-        self.cache_read = array("Q")
-        self.cache_create = array("Q")
+        self.in_tokens = array("q")
+        self.out_tokens = array("q")
+        self.cache_read = array("q")
+        self.cache_create = array("q")
         self.last_assistant = array("I")
         """The item of the last assistant record, plus one; 0 where there is none."""
         self.answered_left = array("I")

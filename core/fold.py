@@ -21,7 +21,7 @@ from refold.core.records import (
     UnknownRecord,
     UserRecord,
 )
-from refold.core.state import Counters, PendingTurn, RunState, Terminal, ToolCall
+from refold.core.state import Counters, PendingTurn, RunState, Terminal, ToolCall, in_64_bits
 
 
 class Fold:
@@ -119,10 +119,10 @@ class Fold:
         self._turn = self._last_assistant = record
         sums = self._sums
         sums["llm_calls"] += 1
-        sums["in_tokens"] += record.in_tokens
-        sums["out_tokens"] += record.out_tokens
-        sums["cache_read_tokens"] += record.cache_read_tokens
-        sums["cache_create_tokens"] += record.cache_create_tokens
+        sums["in_tokens"] = in_64_bits(sums["in_tokens"] + record.in_tokens)
+        sums["out_tokens"] = in_64_bits(sums["out_tokens"] + record.out_tokens)
+        sums["cache_read_tokens"] = in_64_bits(sums["cache_read_tokens"] + record.cache_read_tokens)
+        sums["cache_create_tokens"] = in_64_bits(sums["cache_create_tokens"] + record.cache_create_tokens)
 
     def _take_user(self, message: Message) -> None:
         last = self._messages[-1]

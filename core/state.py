@@ -9,6 +9,14 @@ import msgspec
 from refold.core.records import Fingerprint, Json, Message
 
 
+_HALF = 1 << 63
+
+
+def in_64_bits(total: int) -> int:
+    """What 64 bits keep of a sum: the original counts in them, and goes round."""
+    return total if -_HALF <= total < _HALF else (total + _HALF) % (2 * _HALF) - _HALF
+
+
 class Counters(msgspec.Struct, frozen=True):
     """Sums over the records of a run; never stored, always derived."""
 
@@ -26,7 +34,9 @@ class Counters(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """All four kinds together."""
-        return self.in_tokens + self.out_tokens + self.cache_read_tokens + self.cache_create_tokens
+        return in_64_bits(
+            self.in_tokens + self.out_tokens + self.cache_read_tokens + self.cache_create_tokens
+        )
 
 
 class ToolCall(msgspec.Struct, frozen=True):

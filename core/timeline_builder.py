@@ -32,6 +32,7 @@ from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, Uns
 from refold.core.formats import Columns as Line
 from refold.core.formats import Decoder
 from refold.core.recover import recover
+from refold.core.state import in_64_bits
 from refold.core.timeline import Timeline
 
 _KINDS = {"meta": META, "user": USER, "assistant": ASSISTANT, "tool_result": RESULT, "terminal": TERMINAL}
@@ -415,10 +416,10 @@ class Builder:
         elif kind == ASSISTANT:
             llm += 1
             calls += len(line.calls)
-            in_tokens += line.in_tokens
-            out_tokens += line.out_tokens
-            cache_read += line.cache_read_tokens
-            cache_create += line.cache_create_tokens
+            in_tokens = in_64_bits(in_tokens + line.in_tokens)
+            out_tokens = in_64_bits(out_tokens + line.out_tokens)
+            cache_read = in_64_bits(cache_read + line.cache_read_tokens)
+            cache_create = in_64_bits(cache_create + line.cache_create_tokens)
             last_assistant, messages = item + 1, messages + 1
             t.iterations.append(line.iteration)
             t.stop_reasons.append(self._name(line.stop_reason))

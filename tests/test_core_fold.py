@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -218,6 +219,7 @@ def call(id_: str) -> Json:
 
 ids = st.sampled_from(["a", "b", "c"])
 texts = st.sampled_from(["", "x", "é"])
+TOKENS = [*range(10), -1, 2**63 - 1, -(2**63)]
 contents: st.SearchStrategy[tuple[Json, ...] | None] = st.one_of(
     st.none(),
     st.lists(st.one_of(texts.map(lambda text: {"text": {"text": text}}), ids.map(call)), max_size=3).map(
@@ -240,7 +242,8 @@ def histories(draw: st.DrawFn) -> list[Record]:
             made.append(MetaRecord(version=3, run_id="r", prompt=draw(texts), seq=seq))
         elif kind == "assistant":
             role = draw(st.sampled_from(["assistant"] * 9 + ["user"]))
-            iteration, *tokens = (draw(st.integers(0, 9)) for _ in range(5))
+            iteration = draw(st.integers(0, 9))
+            tokens = [draw(st.sampled_from(TOKENS)) for _ in range(4)]
             made.append(
                 AssistantRecord(
                     message=Message(role, draw(contents)),
@@ -274,6 +277,10 @@ def histories(draw: st.DrawFn) -> list[Record]:
                 draw(st.sampled_from([*odd, MetaRecord(version=3, seq=seq), MetaRecord(version=4, seq=seq)]))
             )
     return made
+
+
+def as_go_adds(numbers: Iterable[int]) -> int:
+    return ctypes.c_int64(sum(numbers)).value
 
 
 def model(records: Sequence[Record]) -> dict[str, Any] | str:
@@ -342,10 +349,10 @@ def model(records: Sequence[Record]) -> dict[str, Any] | str:
             "llm_calls": len(replies),
             "tool_calls": len(answers),
             "remote_tool_calls": sum(answer.remote for answer in answers),
-            "in_tokens": sum(reply.in_tokens for reply in replies),
-            "out_tokens": sum(reply.out_tokens for reply in replies),
-            "cache_read_tokens": sum(reply.cache_read_tokens for reply in replies),
-            "cache_create_tokens": sum(reply.cache_create_tokens for reply in replies),
+            "in_tokens": as_go_adds(reply.in_tokens for reply in replies),
+            "out_tokens": as_go_adds(reply.out_tokens for reply in replies),
+            "cache_read_tokens": as_go_adds(reply.cache_read_tokens for reply in replies),
+            "cache_create_tokens": as_go_adds(reply.cache_create_tokens for reply in replies),
         },
     }
 

@@ -166,7 +166,7 @@ def lines(draw: st.DrawFn) -> list[bytes]:
                 "iteration": draw(st.integers(0, 5)),
                 "message": {"role": role, "content": content},
                 "stop_reason": draw(st.sampled_from(["", "tool_use", "end_turn"])),
-                "in_tokens": 3,
+                "in_tokens": draw(st.sampled_from([3, 3, -1, 2**63 - 1, -(2**63)])),
                 "out_tokens": 2,
                 "cache_read_tokens": 1,
             }
