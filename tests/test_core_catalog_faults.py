@@ -168,6 +168,27 @@ def test_a_disk_that_answers_with_an_error_is_a_reason(
     assert rows(found.scan())[str(path)].status == "completed"
 
 
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_a_fault_of_our_own_with_one_run_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    for name in ("one", "two", "three"):
+        write_run(tmp_path, name, size=size)
+    step = RunReader.step
+
+    def failing(reader: RunReader, seconds: float) -> bool:
+        if reader.path.stem == "two":
+            raise OverflowError("int too big to convert")
+        return step(reader, seconds)
+
+    monkeypatch.setattr(RunReader, "step", failing)
+    told = {row.id: row for row in rows(catalog(tmp_path).scan()).values()}
+    assert {name: row.status for name, row in told.items()} == {
+        "one": "completed", "two": "unreadable", "three": "completed",
+    }  # fmt: skip
+    assert told["two"].rule == "a fault in refold: OverflowError while reading it"
+
+
 def test_a_directory_that_becomes_another_name_of_one_is_dropped(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "one")
     write_run(tmp_path / "b", "two")

@@ -36,7 +36,7 @@ from refold.core.store.shelf import Gone as Gone
 from refold.core.store.shelf import Item as Item
 from refold.core.store.shelf import Progress as Progress
 from refold.core.store.shelf import Shelf, Slot, Unread
-from refold.core.store.summarise import empty, not_a_file, preview, summarise, unopened
+from refold.core.store.summarise import empty, failed_on, not_a_file, preview, summarise, unopened
 from refold.core.summary import RunSummary
 
 SLICE = 0.0015
@@ -267,6 +267,8 @@ class Catalog:
             return
         except StoreError as error:
             row = unopened(found, error, hint=shelf.root.hint)
+        except Exception as error:  # a fault of ours with one run must not take the others from the list
+            row = failed_on(found, error, hint=shelf.root.hint)
         else:
             if not odd_kind(found.mode):
                 shelf.keep(slot, row, settled=settled)
@@ -314,8 +316,8 @@ class Catalog:
 def _preview(shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
     try:
         row = preview(found, hint=shelf.root.hint)
-    except StoreError:
-        return  # the reading in full says why
+    except Exception:  # the reading in full says why
+        return
     told = shelf.tell(row, now.held[shelf.directory])
     if told is not None:
         yield told

@@ -108,6 +108,11 @@ def unopened(found: Candidate, error: StoreError, *, hint: str) -> RunSummary:
     return _closed(found, str(error), (), hint)
 
 
+def failed_on(found: Candidate, error: Exception, *, hint: str) -> RunSummary:
+    """Give the row of a file that we could not make sense of by a fault of our own."""
+    return _closed(found, f"a fault in refold: {type(error).__name__} while reading it", (), hint)
+
+
 def _closed(found: Candidate, note: str, problems: tuple[str, ...], hint: str) -> RunSummary:
     return _row(found, hint, Facts(opened=False, note=note), problems=problems, note=note)
 
