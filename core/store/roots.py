@@ -145,11 +145,18 @@ def _stretch(chunk: list[os.DirEntry[str]]) -> Stretch:
 
 
 def packed(numbers: list[int]) -> array[int]:
-    """Pack numbers into 64 bits each; what does not fit wraps around, as times beyond the year 2262 do."""
+    """Pack sizes, mtimes, ctimes, inodes and modes, as many of each, into 64 bits a number.
+
+    A time beyond the year 2262 becomes the last that fits, for the future must not become the past; an inode
+    that does not fit wraps around, and stays one of its own.
+    """
     try:
         return array("q", numbers)
     except OverflowError:
-        return array("q", [(number + 2**63) % 2**64 - 2**63 for number in numbers])
+        count = len(numbers) // 5
+        times = [min(max(number, -(2**63)), 2**63 - 1) for number in numbers[count : 3 * count]]
+        rest = [(number + 2**63) % 2**64 - 2**63 for number in numbers]
+        return array("q", [*rest[:count], *times, *rest[3 * count :]])
 
 
 class _Refused(NamedTuple):
