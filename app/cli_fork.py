@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from refold.app.cli_exit import FINE, REFUSED
+from refold.app.cli_exit import FINE
+from refold.app.cli_new_run import new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
-from refold.core.errors import InvalidRunId, RefoldError, RunExists
+from refold.core.errors import RunExists
 from refold.core.fork import ForkPlan, NoForkHere, plan_json
-from refold.core.records import Json
 from refold.core.store.fork import Forked, carry_out, plan_at
 from refold.core.store.new_run import require_free
 from refold.core.store.notes import NotesStore
-from refold.core.store.reader import RunReader
-from refold.core.store.run_id import check_run_id, new_run_id
 from refold.core.timeline import Timeline
 
 _LABEL = 14
-
-
-class WrongName(RefoldError):
-    """What was given as the name of a new run can be none."""
+_UNKNOWN = ("seq", "point", "comes", "stays", "turns", "messages", "pending", "prompt", "reason", "notes")
+"""What a plan says, and a refusal does not know."""
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -47,7 +43,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         except (NoForkHere, RunExists) as error:
             if not arguments.plan:
                 raise
-            return _refused(error, reader, child, arguments, printer)
+            code = error.code if isinstance(error, NoForkHere) else error.error_class
+            return refuse(error, code, reader, child, _UNKNOWN, printer, as_json=arguments.json)
     chosen = "" if place else ", the last legal point"
     if arguments.plan:
         if arguments.json:
@@ -64,20 +61,6 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     return FINE
 
 
-def new_id(name: str | None) -> str:
-    """The id of a new run: the name given, or one that sorts by time.
-
-    Raises:
-        WrongName: the name can be no id.
-    """
-    if name is None:
-        return new_run_id()
-    try:
-        return check_run_id(name)
-    except InvalidRunId as error:
-        raise WrongName(f"--name: {error}", remedy=error.remedy) from error
-
-
 def _item(timeline: Timeline, place: str, name: str) -> int:
     """The item to fork after: at the place given, else the last legal one."""
     if place:
@@ -86,35 +69,6 @@ def _item(timeline: Timeline, place: str, name: str) -> int:
     if last is None:
         raise NoForkHere(f"no fork: {timeline.strict_error or 'no record of it can begin a run'}")
     return last
-
-
-def _refused(
-    error: NoForkHere | RunExists,
-    reader: RunReader,
-    child: str,
-    arguments: argparse.Namespace,
-    printer: Printer,
-) -> int:
-    """Print why there is no plan."""
-    code = error.code if isinstance(error, NoForkHere) else error.error_class
-    if not arguments.json:
-        printer.error(error)
-        return REFUSED
-    nothing: dict[str, Json] = dict.fromkeys(
-        ("seq", "point", "comes", "stays", "turns", "messages", "pending", "prompt", "reason", "notes")
-    )
-    reason: Json = {"code": code, "message": str(error)}
-    printer.json(
-        {
-            "outcome": "refuse",
-            "reasons": [reason],
-            "parent": reader.run_id,
-            "path": str(reader.path),
-            "id": child,
-            **nothing,
-        }
-    )
-    return REFUSED
 
 
 def _print_plan(plan: ForkPlan, chosen: str, printer: Printer) -> None:
@@ -145,11 +99,3 @@ def _print_made(plan: ForkPlan, made: Forked, chosen: str, printer: Printer) -> 
     if plan.pending:
         names = ", ".join(call.name for call in plan.pending)
         printer.line((Cell(line(f"pending: {names}"), "warn"),))
-
-
-def warn(made: Forked, printer: Printer) -> None:
-    """Say what could not be made sure of a new run."""
-    if not made.durable:
-        printer.note("refold: made, but its durability is not confirmed: the directory could not be synced")
-    if not made.noted:
-        printer.note("refold: made, but where it comes from could not be noted")

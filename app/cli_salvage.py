@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from refold.app.cli_exit import FINE, REFUSED
-from refold.app.cli_fork import new_id, warn
+from refold.app.cli_exit import FINE
+from refold.app.cli_new_run import new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import open_run
 from refold.app.lines import Cell
@@ -13,12 +13,13 @@ from refold.app.present import units
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.core.errors import RunExists
-from refold.core.records import Json
 from refold.core.salvage import NothingToSalvage, SalvagePlan, plan_json, report
 from refold.core.store.new_run import require_free
 from refold.core.store.notes import NotesStore
-from refold.core.store.reader import RunReader
 from refold.core.store.salvage import carry_out, salvage_of
+
+_UNKNOWN = ("seq", "records", "recovered", "moved", "left_out", "remarks")
+"""What a plan says, and a refusal does not know."""
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -36,7 +37,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         except (NothingToSalvage, RunExists) as error:
             if not arguments.plan:
                 raise
-            return _refused(error, reader, child, arguments, printer)
+            code = error.code if isinstance(error, NothingToSalvage) else error.error_class
+            return refuse(error, code, reader, child, _UNKNOWN, printer, as_json=arguments.json)
     if arguments.plan and arguments.json:
         printer.json({"outcome": "accept", "reasons": [], **plan_json(plan)})
     elif arguments.plan:
@@ -53,32 +55,6 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             printer.line((Cell(line(str(made.path)), "dim"),))
         warn(made, printer)
     return FINE
-
-
-def _refused(
-    error: NothingToSalvage | RunExists,
-    reader: RunReader,
-    child: str,
-    arguments: argparse.Namespace,
-    printer: Printer,
-) -> int:
-    if not arguments.json:
-        printer.error(error)
-        return REFUSED
-    code = error.code if isinstance(error, NothingToSalvage) else error.error_class
-    reason: Json = {"code": code, "message": str(error)}
-    nothing: dict[str, Json] = dict.fromkeys(("seq", "records", "recovered", "moved", "left_out", "remarks"))
-    printer.json(
-        {
-            "outcome": "refuse",
-            "reasons": [reason],
-            "parent": reader.run_id,
-            "path": str(reader.path),
-            "id": child,
-            **nothing,
-        }
-    )
-    return REFUSED
 
 
 def _print(plan: SalvagePlan, made_of: str, printer: Printer) -> None:
