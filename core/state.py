@@ -8,7 +8,6 @@ import msgspec
 
 from refold.core.records import Fingerprint, Json, Message
 
-
 _HALF = 1 << 63
 
 
