@@ -10,6 +10,7 @@ from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
 from refold.app.lines import Cell
 from refold.app.present import units
+from refold.app.present.fork_plan import POINTS
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.core.errors import RunExists
@@ -75,17 +76,16 @@ def _print_plan(plan: ForkPlan, chosen: str, printer: Printer) -> None:
     printer.line(
         (Cell(Safe("fork "), "fork"), Cell(line(plan.parent), "strong"), Cell(line(f"  {plan.path}"), "dim"))
     )
-    where = "between turns" if plan.point == "between" else "inside a batch of calls"
     turns, messages = units.plural(plan.turns, "turn"), units.plural(plan.messages, "message")
     said = [
-        ("after", f"seq {plan.at}{chosen}, {where}"),
+        ("after", f"seq {plan.at}{chosen}, {POINTS[plan.point]}"),
         ("comes along", f"{units.plural(plan.comes, 'record')}, {turns}, {messages}"),
         ("stays behind", units.plural(plan.stays, "record") if plan.stays else "nothing"),
         *(("pending", f"{call.name} ({call.id})") for call in plan.pending),
         ("new run", plan.child),
         ("prompt", plan.prompt),
         ("reason", plan.reason),
-        *(("mind", note) for note in plan.notes if not note.startswith("pending ")),
+        *(("mind", note) for note in plan.notes),
     ]
     for label, text in said:
         if text:

@@ -128,16 +128,11 @@ class ForkPlan(msgspec.Struct, frozen=True):
     """A user record that follows the copied ones; empty for none."""
     reason: str
     notes: tuple[str, ...]
-    """What the reader should know."""
-
-
-def why_not(timeline: Timeline, item: int) -> str | None:
-    """Say why a run may not be forked after an item; None where it may."""
-    found = _refusal(timeline, item)
-    return None if found is None else found[1]
+    """What the reader should know beside all this."""
 
 
 def _refusal(timeline: Timeline, item: int) -> tuple[WhyNot, str] | None:
+    """Say why a run may not be forked after an item, as a word and a sentence; None where it may."""
     if timeline.is_legal(item):
         return None
     columns = timeline.columns
@@ -151,11 +146,6 @@ def _refusal(timeline: Timeline, item: int) -> tuple[WhyNot, str] | None:
     if error is not None:
         return "corrupt", f"the records up to here do not fold: {error}"
     return "completed", "the run is completed here: a fork must begin before its end"
-
-
-def point_at(timeline: Timeline, item: int) -> Point:
-    """Say whether a legal point lies between turns or inside a batch of calls."""
-    return "inside" if timeline.open_calls(item) else "between"
 
 
 def legal_points(timeline: Timeline, first: int = 0, last: int | None = None) -> Iterator[int]:
@@ -220,11 +210,9 @@ def plan_fork(
     Raises:
         NoForkHere: the point is not legal, or the prompt cannot stand there.
     """
-    refusal = _refusal(timeline, item)
-    if refusal is None and state is None:
-        refusal = ("corrupt", "the records up to here do not fold")
-    if refusal is not None or state is None:
-        code, why = refusal or ("corrupt", "")
+    refused = _refusal(timeline, item)
+    if refused is not None or state is None:
+        code, why = refused or ("corrupt", "the records up to here do not fold")
         where = _where(timeline, item)
         raise NoForkHere(f"no fork after {where}: {why}", code=code, nearest=timeline.legal_fork(item - 1))
     pending = () if state.pending is None else state.pending.unanswered
@@ -287,9 +275,6 @@ def _where(timeline: Timeline, item: int) -> str:
 
 def _notes(format_: ForkFormat, meta: MetaRecord, meta_line: bytes, state: RunState) -> tuple[str, ...]:
     notes = ["files, processes and what tools did elsewhere are not restored"]
-    if state.pending is not None:
-        names = ", ".join(call.name for call in state.pending.unanswered)
-        notes.append(f"pending in the new run: {names}")
     if state.completed:
         notes.append("a record before this point says completed: an agent may refuse to go on from here")
     resumed_by = format_.resumed_by(meta.version)

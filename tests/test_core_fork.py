@@ -19,7 +19,7 @@ from tests import generate
 from tests.damage import KINDS, damage
 
 from refold.core.errors import RunExists, RunNotFound
-from refold.core.fork import ForkPlan, NoForkHere, legal_points, next_legal, plan_json, point_at, why_not
+from refold.core.fork import ForkPlan, NoForkHere, legal_points, next_legal, plan_json
 from refold.core.formats.journal import FISK_AI, NATIVE
 from refold.core.journal_text import fold_bytes
 from refold.core.records import AssistantRecord, Json, Message, MetaRecord, TerminalRecord, ToolResultRecord
@@ -58,8 +58,7 @@ def test_every_point_of_every_fixture(path: Path, tmp_path: Path) -> None:
     with RunReader.open(path, hint="fisk-ai") as reader:
         timeline = reader.index_all()
         for item in range(timeline.items):
-            refusal = why_not(timeline, item)
-            if refusal is not None:
+            if not timeline.is_legal(item):
                 with pytest.raises(NoForkHere, match=r"no fork after (seq|line) \d+: "):
                     planned(reader, item)
                 continue
@@ -127,12 +126,11 @@ def test_points_that_are_not_legal(tmp_path: Path) -> None:
     path = native_run(tmp_path)
     with RunReader.open(path) as reader:
         timeline = reader.index_all()
-        assert [why_not(timeline, item) is None for item in range(5)] == [True, True, True, True, False]
-        assert "completed" in str(why_not(timeline, 4))
+        assert [timeline.is_legal(item) for item in range(5)] == [True, True, True, True, False]
         assert next_legal(timeline, 4, -1) == 3
         assert next_legal(timeline, 3, 1) is None
         assert next_legal(timeline, 0, 1) == 1
-        with pytest.raises(NoForkHere) as refused:
+        with pytest.raises(NoForkHere, match="completed") as refused:
             planned(reader, 4)
         assert refused.value.nearest == 4
         with pytest.raises(NoForkHere, match="must be answered first"):
@@ -294,7 +292,7 @@ def test_a_number_that_stands_twice_is_its_first_record(tmp_path: Path) -> None:
         timeline = reader.index_all()
         assert timeline.item_at(3) is not None
         for item in range(timeline.items):
-            assert (why_not(timeline, item) is None) == (timeline.error_at(item) is None)
+            assert timeline.is_legal(item) == (timeline.error_at(item) is None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -306,7 +304,7 @@ def test_what_is_legal_in_damaged_runs(tmp_path: Path, kind: str) -> None:
         path.write_bytes(damage(kind, seed, good))
         with RunReader.open(path, hint="fisk-ai") as reader:
             timeline = reader.index_all()
-            legal = [item for item in range(timeline.items) if why_not(timeline, item) is None]
+            legal = [item for item in range(timeline.items) if timeline.is_legal(item)]
             assert list(legal_points(timeline)) == legal
             for item in range(timeline.items):
                 before = [each for each in legal if each < item]
@@ -317,9 +315,10 @@ def test_what_is_legal_in_damaged_runs(tmp_path: Path, kind: str) -> None:
             for item in legal:
                 prefix = path.read_bytes()[: timeline.span(item).end]
                 state = fold_bytes(prefix, hint="fisk-ai")
-                assert point_at(timeline, item) == ("inside" if state.pending is not None else "between")
                 assert timeline.kind(item) != "terminal" or not state.completed
-                made = carry_out(planned(reader, item, child=f"{seed}-{item}"))
+                plan = planned(reader, item, child=f"{seed}-{item}")
+                assert plan.point == ("inside" if state.pending is not None else "between")
+                made = carry_out(plan)
                 assert without_identity(state_json(fold_bytes(made.path.read_bytes()))) == without_identity(
                     state_json(state)
                 )
@@ -495,7 +494,6 @@ def test_points_are_found_quickly_in_a_long_run(tmp_path: Path) -> None:
     assert quickest(lambda: next_legal(timeline, 50, 1)) < 0.002
     assert quickest(lambda: next_legal(timeline, last // 2, 1)) < 0.002
     assert quickest(lambda: [timeline.is_legal(item) for item in range(last - 100, last)]) < 0.002
-    assert quickest(lambda: [why_not(timeline, item) for item in range(last - 100, last)]) < 0.01
 
 
 @settings(max_examples=100)

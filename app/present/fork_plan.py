@@ -10,11 +10,17 @@ from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, fit, flow
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
-from refold.core.fork import ForkPlan
+from refold.core.fork import ForkPlan, Point
 
 _LABEL: Final = 14
 _TEXT: Final = 2000
 _SHOWN_CALLS: Final = 12
+
+POINTS: Final[dict[Point, Safe]] = {
+    "between": Safe("between turns"),
+    "inside": Safe("inside a batch of calls"),
+}
+"""Where a legal point lies, in words."""
 
 
 class ForkDraft(NamedTuple):
@@ -53,8 +59,7 @@ def title(draft: ForkDraft) -> Line:
 def verdict(draft: ForkDraft) -> Line:
     """Say in one row whether the fork can be made."""
     if draft.plan is not None:
-        where = "between turns" if draft.plan.point == "between" else "inside a batch of calls"
-        return (Cell(Safe("✓ legal  "), "good"), Cell(Safe(where), "dim"))
+        return (Cell(Safe("✓ legal  "), "good"), Cell(POINTS[draft.plan.point], "dim"))
     return (Cell(Safe("✗ no fork here  "), "problem"), cell(draft.refusal, "text", _TEXT))
 
 
@@ -82,8 +87,8 @@ def _point(draft: ForkDraft, width: int) -> Iterator[Line]:
             yield from flow((cell("→ ", "dim"), cell(draft.remedy, "text", _TEXT)), width, 2)
         yield BLANK
         return
-    where = "between turns" if plan.point == "between" else "inside a batch of calls"
-    yield from _labelled("After", (cell(f"seq {plan.at}"), cell(f"  {where}", "dim")), width)
+    where = cell(f"  {POINTS[plan.point]}", "dim")
+    yield from _labelled("After", (cell(f"seq {plan.at}"), where), width)
 
 
 def _field(label: str, value: str, empty: str, width: int) -> Iterator[Line]:
@@ -102,8 +107,7 @@ def _moved(plan: ForkPlan, width: int) -> Iterator[Line]:
     stays = units.plural(plan.stays, "record") if plan.stays else "nothing"
     yield from _labelled("Stays behind", (cell(stays), cell(f"  in {plan.parent}", "dim")), width)
     for number, note in enumerate(plan.notes):
-        if not note.startswith("pending "):
-            yield from _labelled("Mind" if number == 0 else "", (cell(note, "warn", _TEXT),), width)
+        yield from _labelled("Mind" if number == 0 else "", (cell(note, "warn", _TEXT),), width)
 
 
 def _pending(plan: ForkPlan, width: int) -> Iterator[Line]:
