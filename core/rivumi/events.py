@@ -120,7 +120,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, int, bool]]:
 def _event(raw: bytes, line: int, start: int, end: int) -> Event:
     fields = json_object(raw)
     sequence, kind = fields.get("sequence"), fields.get("event_type")
-    odd: list[str] = []
+    odd = [] if _is_utf8(raw) else ["bytes that are not UTF-8"]
     if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence <= _MAX_SEQUENCE:
         raise BadRecord("the sequence is no whole number from 0 on")
     if not isinstance(kind, str) or not kind.strip():
@@ -156,6 +156,14 @@ def _event(raw: bytes, line: int, start: int, end: int) -> Event:
         extra,
         tuple(odd),
     )
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _text(fields: dict[str, Json], name: str, odd: list[str]) -> str | None:

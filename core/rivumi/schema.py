@@ -43,6 +43,8 @@ class Refusal(msgspec.Struct, frozen=True):
     where: str
     """The path to the member, dotted."""
     what: str
+    extra: bool = False
+    """Nothing is wrong but keys that it does not know."""
 
 
 def taken(kind: Kind, value: object) -> Fields | Refusal:
@@ -52,8 +54,10 @@ def taken(kind: Kind, value: object) -> Fields | Refusal:
     try:
         made: Fields = _validator(kind).validate_python(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return Refusal(".".join(str(part) for part in first["loc"]), first["msg"])
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        wrong = [one for one in errors if one["type"] != "extra_forbidden"]
+        first = (wrong or errors)[0]
+        return Refusal(".".join(str(part) for part in first["loc"]), first["msg"], extra=not wrong)
     return made
 
 

@@ -1,0 +1,215 @@
+"""What is wrong with a run that is a directory, each with its place (design/contracts.md "Findings")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from refold.core.findings import CODES, Allowed, Finding, Severity
+from refold.core.rivumi import schema
+from refold.core.rivumi.events import BadLine, Event, EventLog
+from refold.core.rivumi.kinds import KNOWN
+from refold.core.rivumi.manifest import dangling
+from refold.core.rivumi.reading import Reading, read_snapshot
+from refold.core.rivumi.replay import MAX_LINE
+from refold.core.rivumi.snapshot import RESUME_LIMIT, Part, PartState, Snapshot
+from refold.core.rivumi.verdict import Verdict, verdict, workspace_problem
+
+_CODES: Final[dict[PartState, str]] = {
+    "link": "E_NOT_REGULAR",
+    "not_regular": "E_NOT_REGULAR",
+    "not_permitted": "E_PERM",
+    "too_large": "E_OVERSIZE",
+    "unreadable": "E_PERM",
+}
+_FIRST: Final = 100
+"""Findings of one kind that are listed; a log can hold millions."""
+
+
+def findings(snapshot: Snapshot, *, found: Verdict | None = None) -> tuple[Finding, ...]:
+    """Give everything that is wrong or odd, the files first, then the lines in their order."""
+    found = found or verdict(snapshot)
+    reading = read_snapshot(snapshot)
+    allowed = Allowed(fork_to=_fork_to(reading.log), resume=found.outcome == "accept")
+    make = _Maker(allowed)
+    every = [*_files(make, snapshot, reading), *_lines(make, snapshot, reading)]
+    if reading.manifest is not None:
+        every.extend(_manifest(make, snapshot, reading))
+    return tuple(every)
+
+
+class _Maker:
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+
+    def __call__(
+        self,
+        code: str,
+        message: str,
+        at: Event | BadLine | None = None,
+        *,
+        severity: Severity | None = None,
+        remedy: str = "",
+    ) -> Finding:
+        row = CODES[code]
+        line, start, end = (0, 0, 0) if at is None else (at.line, at.start, at.end)
+        seq = at.sequence if isinstance(at, Event) else None
+        return Finding(
+            code,
+            severity or row.severity,
+            seq,
+            line,
+            start,
+            end,
+            message,
+            remedy or row.remedy,
+            self._allowed,
+        )
+
+
+def _fork_to(log: EventLog) -> int | None:
+    """The last sequence up to which every line is whole and in its place."""
+    first_bad = min((bad.line for bad in log.bad), default=None)
+    last: int | None = None
+    for expected, event in enumerate(log.events):
+        if event.sequence != expected or (first_bad is not None and event.line > first_bad):
+            break
+        last = event.sequence
+    return last
+
+
+def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
+    external = snapshot.manifest.state == "missing" and snapshot.events.state == "read"
+    for part in (snapshot.manifest, snapshot.request, snapshot.events):
+        if part.state == "missing" and not (external and part.name == "session.json"):
+            yield make("E_MISSING", f"{part.name} is missing")
+    for part in (
+        snapshot.manifest,
+        snapshot.request,
+        snapshot.events,
+        snapshot.verification,
+        snapshot.result,
+        snapshot.checkpoint,
+    ):
+        if part.state in _CODES:
+            yield make(_CODES[part.state], f"{part.name}: {part.detail or part.state}{_leads(part)}")
+        elif part.size > RESUME_LIMIT:
+            text = f"{part.name} has {part.size} bytes; its own program reads no more than {RESUME_LIMIT}"
+            yield make("E_OVERSIZE", text, remedy="it is read here, but can be resumed nowhere")
+    if snapshot.lock in {"link", "other"}:
+        yield make("E_NOT_REGULAR", ".writer.lock is not a file")
+    if snapshot.holder:
+        yield make("E_LOCKED", f"{snapshot.holder} holds the run", severity="info")
+    for name, problem, code in (
+        ("session.json", reading.manifest_problem, "E_BAD_MANIFEST"),
+        ("request.json", reading.request_problem, "E_REQUEST"),
+    ):
+        part = snapshot.manifest if name == "session.json" else snapshot.request
+        if problem and part.known:
+            yield make(code, f"{name}: {problem}")
+    for name in snapshot.litter:
+        text = f"{name}: left behind when a write was interrupted"
+        yield make("E_FORK_PARTIAL", text, severity="info", remedy="nobody reads it; it can be removed")
+
+
+def _leads(part: Part) -> str:
+    return {"inside": " to a file of the run", "missing": " to nothing", "outside": " out of the run"}.get(
+        part.target, ""
+    )
+
+
+def _lines(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
+    log = reading.log
+    if snapshot.events.state == "read" and not snapshot.events.size:
+        yield make("E_EMPTY", "events.jsonl is empty")
+    if log.bom:
+        yield make("E_BOM", "a byte order mark stands before the first event")
+    for bad in log.bad[:_FIRST]:
+        yield make(bad.code, f"line {bad.line}: {bad.reason}", bad)
+    if log.torn is not None:
+        yield make("E_TORN_TAIL", f"line {log.torn.line} is cut off", log.torn)
+    elif log.unterminated:
+        yield make("E_NO_FINAL_NL", "the last event has no line end", log.last)
+    yield from _sequences(make, log)
+    run_id = reading.manifest.run_id if reading.manifest is not None else reading.state.run_id
+    foreign = [event for event in log.events if event.run_id and event.run_id != run_id]
+    for event in foreign[:_FIRST]:
+        yield make("E_FOREIGN_RUN", f"the event is of run {event.run_id}", event)
+    task = reading.manifest.task_id if reading.manifest is not None else None
+    if task:
+        other = [event for event in log.events if event.task_id not in {None, task}]
+        for event in other[:_FIRST]:
+            yield make("E_FOREIGN_RUN", f"the event is of task {event.task_id}", event)
+    if snapshot.manifest.known:
+        for event in log.events:
+            if event.event_type not in KNOWN:
+                yield make("E_UNKNOWN_KIND", f"unknown type {event.event_type}", event, severity="info")
+    for event in log.events:
+        if event.odd:
+            yield make("E_BAD_RECORD", f"line {event.line}: {'; '.join(event.odd)}", event)
+        if event.end - event.start > MAX_LINE:
+            text = f"the line has {event.end - event.start} bytes; the original's replay refuses it"
+            yield make("E_OVERSIZE", text, event)
+
+
+def _sequences(make: _Maker, log: EventLog) -> Iterator[Finding]:
+    seen: dict[int, Event] = {}
+    highest = -1
+    told = 0
+    for event in log.events:
+        text = ""
+        other = seen.setdefault(event.sequence, event)
+        if other is not event:
+            twice = "the same event again" if event.event_id == other.event_id else "another event"
+            code, text = (
+                "E_SEQ_DUP",
+                f"sequence {event.sequence} stands twice: {twice} as on line {other.line}",
+            )
+        elif event.sequence < highest:
+            code, text = "E_SEQ_BACK", f"sequence {event.sequence} stands after {highest}"
+        elif event.sequence > highest + 1:
+            code, text = "E_SEQ_GAP", f"sequence {event.sequence} follows {highest}"
+        highest = max(highest, event.sequence)
+        if text and told < _FIRST:
+            told += 1
+            remedy = "its own program resumes no log with gaps" if code == "E_SEQ_GAP" else ""
+            yield make(code, text, event, remedy=remedy)
+
+
+def _manifest(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
+    manifest, state = reading.manifest, reading.state
+    if manifest is None:
+        return
+    refusal = schema.taken("manifest", manifest.raw)
+    if isinstance(refusal, schema.Refusal):
+        severity: Severity | None = "warning" if refusal.extra else None
+        text = f"session.json: {refusal.where or 'as a whole'}: {refusal.what}"
+        yield make("E_BAD_MANIFEST", text, severity=severity)
+    if manifest.run_id != snapshot.name:
+        text = f"session.json is of run {manifest.run_id}, the directory is called {snapshot.name}"
+        yield make("E_FOREIGN_RUN", text)
+    ahead = manifest.last_event_sequence - state.last_sequence
+    if ahead:
+        code = "E_MANIFEST_AHEAD" if ahead > 0 else "E_MANIFEST_BEHIND"
+        where = "ahead of" if ahead > 0 else "behind"
+        # One ahead is what a crash of the writer leaves: it saves the manifest first.
+        one: Severity | None = "warning" if ahead == 1 else None
+        yield make(code, f"the manifest is {abs(ahead)} {where} the events", severity=one)
+    if not manifest.terminal:
+        places = {event.sequence: event for event in reading.log.events}
+        for call in state.open_calls:
+            if call.uncertain:
+                text = f"{call.id} ({call.name}) was started, and no end of it is recorded"
+                yield make("E_UNCERTAIN_EFFECT", text, places.get(call.started or 0))
+        pending = "" if manifest.pending is None else manifest.pending.action_id
+        for lost in dangling(manifest):
+            if lost.id != pending:
+                yield make("E_DANGLING", f"{lost.id} ({lost.name}) has no result in the conversation")
+        problem = workspace_problem(snapshot.workspace, manifest.base_sha)
+        if problem:
+            yield make("E_WORKSPACE", problem)
+    request = reading.request
+    if request is not None and request.task_id != manifest.task_id:
+        yield make("E_REQUEST", f"request.json is of task {request.task_id}, the run of {manifest.task_id}")
+    elif request is not None and request.base_sha.lower() != manifest.base_sha.lower():
+        yield make("E_REQUEST", "request.json names another commit than session.json")
