@@ -112,7 +112,7 @@ def make_run(
     finally:
         os.close(fd)
     if noted and note is not None and notes is not None:
-        noted = _noted(notes, target, lambda same: same)
+        _settle(notes, target)
     try:
         durable = fsync_directory(directory)
     except OSError:
@@ -144,11 +144,20 @@ def sweep(directory: Path, notes: NotesStore | None = None) -> int:
             path = directory / name
             with contextlib.suppress(OSError):
                 if _is_abandoned(path):
-                    path.unlink()
-                    swept += 1
-                    if notes is not None:
-                        _forget(notes, path)
+                    swept += _remove(path, notes)
     return swept
+
+
+def _remove(path: Path, notes: NotesStore | None) -> int:
+    """Remove one such file, and what was noted about a run that was never made."""
+    whole = path.with_name(f"{path.name[1:].partition('.')[0]}.json")
+    made = whole.exists() and whole.samefile(path)
+    path.unlink()
+    if notes is not None and made:
+        _settle(notes, whole)
+    elif notes is not None:
+        _forget(notes, path)
+    return 1
 
 
 def _is_abandoned(path: Path) -> bool:
@@ -220,6 +229,11 @@ def _noted(notes: NotesStore, run: Path, note: Callable[[Notes], Notes]) -> bool
     except (StoreError, OSError):
         return False
     return True
+
+
+def _settle(notes: NotesStore, run: Path) -> None:
+    """Put what was noted before a run had its name under that name; until then its first line leads to it."""
+    _noted(notes, run, lambda same: same)
 
 
 def _forget(notes: NotesStore, run: Path) -> None:
