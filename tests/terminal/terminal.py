@@ -79,7 +79,6 @@ class Terminal:
         self._stream = pyte.Stream(self._screen)
         self._held = b""
         self._drawn = 0
-        self._title = ""
         self._master, slave = os.openpty()
         self._size(columns, rows)
         self.started = time.perf_counter()
@@ -163,11 +162,11 @@ class Terminal:
         self._drawn = len(self.sent)
         cut = _whole(data)
         data, self._held = data[:cut], data[cut:]
+        shown: list[str] = []
         for kind, value in wire.tokens(data):
-            if kind in {"text", "control"} or (kind == "csi" and _DRAWS.match(value)):
-                self._stream.feed(value)
-            elif kind == "string" and (title := _TITLE.match(value)):
-                self._title = title.group(1)
+            if kind in {"text", "control"} or (kind == "csi" and value[-1] != "m" and _DRAWS.match(value)):
+                shown.append(value)
+        self._stream.feed("".join(shown))
 
     def settle(self, quiet: float = 0.1, *, limit: float = 10.0) -> None:
         """Read until nothing has come for a while."""
@@ -202,8 +201,8 @@ class Terminal:
     @property
     def title(self) -> str:
         """The title of the window as the process has set it."""
-        self._draw()
-        return self._title
+        found = _TITLE.findall(self.sent.decode("utf-8", "replace"))
+        return str(found[-1]) if found else ""
 
     def signal(self, number: int) -> None:
         """Send a signal to the process."""

@@ -29,6 +29,10 @@ _TOKEN = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f\udc80-\udcff]+)"
 )
 
+_FINE = r"(?:\x1b\[(?:\d{0,3}[;:])*\d{0,3}m|\x1b\[\d{1,3};\d{1,3}H|[ -~]+)+"
+"""Colours, moves and ASCII: nearly all that a program sends, passed over in long strides."""
+_SUSPECT = re.compile(f"(?P<fine>{_FINE})|{_TOKEN.pattern}")
+
 _MODES = "25|1000|1003|1004|1006|1015|1016|1049|2004|2026|2048|7"
 _OWN = re.compile(
     r"\x1b\[(?:"
