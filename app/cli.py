@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return 130
+        from refold.app.cli_exit import INTERRUPTED
+
+        return INTERRUPTED
     except OSError as error:
         from refold.app.cli_exit import output_lost
 

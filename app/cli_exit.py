@@ -15,6 +15,7 @@ WRONG_USAGE = 2
 NOT_FOUND = 3
 """Not found, or cannot be read."""
 FAULT = 70
+"""A fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 NOT_WRITTEN = 74
 """The output could not be written."""
 INTERRUPTED = 130

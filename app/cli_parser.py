@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from refold.app.cli_exit import WRONG_USAGE
 from refold.app.settings import Options
 from refold.core.version import __version__
-
-USAGE_ERROR = 2
 
 DESCRIPTION = """\
 Browse, replay and examine the runs that agents leave on disk. Looking never changes a run.
@@ -95,7 +94,7 @@ class Parser(argparse.ArgumentParser):
         from refold.app.safe import line
 
         print(f"{self.prog}: {line(message)}\nTry '{self.prog} --help'.", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(WRONG_USAGE)
 
 
 class Arguments(NamedTuple):

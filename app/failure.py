@@ -12,9 +12,6 @@ from refold.app.log import record_fault
 from refold.app.safe import Safe
 from refold.core.errors import RefoldError
 
-EXIT_CODE: Final = 70
-"""What the program ends with after a fault of its own (EX_SOFTWARE of sysexits.h)."""
-
 _MESSAGE: Final = 400
 
 

@@ -19,7 +19,8 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from refold.app import keys, safe, themes
-from refold.app.failure import EXIT_CODE, fault, words
+from refold.app.cli_exit import FAULT
+from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
 
@@ -125,7 +126,9 @@ class RefoldApp(App[None]):
         """Pass the event on, but no key that nobody can have pressed, and none to a screen not yet there."""
         if isinstance(event, (events.Key, events.Paste)) and time.monotonic() < self._deaf_until:
             return
-        if isinstance(event, (events.InputEvent, events.Paste)) and (self._early or not self._can_take_keys()):
+        if isinstance(event, (events.InputEvent, events.Paste)) and (
+            self._early or not self._can_take_keys()
+        ):
             self._early.append(event)
             if len(self._early) == 1:
                 self.set_timer(EARLY_SECONDS, self._hand_on)
@@ -182,4 +185,4 @@ class RefoldApp(App[None]):
         report = fault(error, self.settings.log_file)
         report.__cause__ = error
         super()._handle_exception(report)
-        self._return_code = EXIT_CODE
+        self._return_code = FAULT
