@@ -36,19 +36,19 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                 item = item_at(timeline, wanted.place, wanted.run) if wanted.place else None
                 if number and not arguments.json:
                     printer.raw("\n")
-                if item is None:
-                    (_rows_as_json if arguments.json else _rows_as_text)(reader, wanted.run, printer)
-                elif arguments.json:
-                    printer.raw(_record_as_json(reader, item, wanted.run) + "\n")
+                if arguments.json:
+                    _print_json(reader, item, wanted.run, printer)
+                elif item is None:
+                    _print_rows(reader, printer)
                 else:
-                    _record_as_text(reader, item, printer)
+                    _print_record(reader, item, printer)
         except RefoldError as error:
             printer.error(error)
             worst = max(worst, exit_code(error))
     return worst
 
 
-def _rows_as_text(reader: RunReader, name: str, printer: Printer) -> None:
+def _print_rows(reader: RunReader, printer: Printer) -> None:
     timeline = reader.timeline
     meta = reader.meta
     facts = [reader.format.name, meta.fingerprint.model if meta is not None else ""]
@@ -71,15 +71,18 @@ def _rows_as_text(reader: RunReader, name: str, printer: Printer) -> None:
         printer.line(rows.line(index, width))
 
 
-def _record_as_text(reader: RunReader, item: int, printer: Printer) -> None:
+def _print_record(reader: RunReader, item: int, printer: Printer) -> None:
     subject = Reading(reader).subject(reader.timeline.first_row(item))
     for row in record_lines(subject, printer.columns or _RECORD_COLUMNS, View(thinking=True, unfolded=True)):
         printer.line(row)
 
 
-def _rows_as_json(reader: RunReader, name: str, printer: Printer) -> None:
-    for item in range(reader.timeline.items):
-        printer.json(row_json(reader, item, name))
+def _print_json(reader: RunReader, item: int | None, name: str, printer: Printer) -> None:
+    if item is not None:
+        printer.raw(_record_as_json(reader, item, name) + "\n")
+        return
+    for each in range(reader.timeline.items):
+        printer.json(row_json(reader, each, name))
 
 
 def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
@@ -105,7 +108,7 @@ def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
         "end": span.end,
         "kind": timeline.kind(item),
         "turn": timeline.turn(item),
-        "time": getattr(record, "time", None),
+        "time": None if record is None else record.time,
         "tokens": tokens,
         "calls": calls,
         "answers": record.tool_use_id if isinstance(record, ToolResultRecord) else None,

@@ -55,9 +55,9 @@ def pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[bytes]:
     """
     if not query:
         return re.compile(rb"(?!)")
-    parts = [_first(_variants(query[0], ignore_case))]
+    parts = [_first(_variants(query[0], ignore_case=ignore_case))]
     for char in query[1:LONGEST]:
-        raw, escaped = _spellings(_variants(char, ignore_case))
+        raw, escaped = _spellings(_variants(char, ignore_case=ignore_case))
         parts.append(rb"(?:" + rb"|".join([*map(re.escape, raw), *escaped]) + rb")")
     return re.compile(b"".join(parts), re.DOTALL)
 
@@ -67,7 +67,7 @@ def text_pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[str]:
     """Give the pattern of the same text over decoded text, with the same idea of case."""
     if not query:
         return re.compile(r"(?!)")
-    classes = (sorted(_variants(char, ignore_case)) for char in query[:LONGEST])
+    classes = (sorted(_variants(char, ignore_case=ignore_case)) for char in query[:LONGEST])
     return re.compile("".join("(?:" + "|".join(map(re.escape, chars)) + ")" for chars in classes))
 
 
@@ -134,7 +134,7 @@ def readable_texts(value: Json) -> Iterator[str]:
             yield msgspec.json.encode(item).decode()
 
 
-def _variants(char: str, ignore_case: bool) -> frozenset[str]:  # noqa: FBT001
+def _variants(char: str, *, ignore_case: bool) -> frozenset[str]:
     if not ignore_case:
         return frozenset(char)
     return frozenset(form for form in (char, char.lower(), char.upper()) if len(form) == 1)
@@ -191,7 +191,7 @@ def _rare_spellings(query: str, *, ignore_case: bool) -> tuple[list[bytes], re.P
     rare = next((char for char in query if not char.isascii()), None)
     if rare is None:
         return None
-    raw, escaped = _spellings(_variants(rare, ignore_case))
+    raw, escaped = _spellings(_variants(rare, ignore_case=ignore_case))
     return raw, re.compile(rb"|".join(escaped))
 
 

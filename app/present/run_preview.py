@@ -93,7 +93,8 @@ def _verdict(run: RunSummary, width: int) -> Iterator[Line]:
 def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     if not run.in_flight:
         return
-    label, role = "In flight", "warn"
+    label = "In flight"
+    role: Role = "warn"
     if run.status == "running":
         outcome, role = "no result yet", "dim"
     elif run.status in WITHHELD:
@@ -107,12 +108,7 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     names = safe.line(", ".join(named), _TEXT)
     room = max(8, width - _LABEL - safe.width(Safe(outcome)) - 2)
     shown = safe.fit(names, min(room, safe.width(names)))
-    yield _labelled(label, [Cell(shown, "call"), Cell(Safe("  ")), _role(outcome, role)], width)
-
-
-def _role(text: str, role: str) -> Cell:
-    roles: dict[str, Role] = {"dim": "dim", "warn": "warn"}
-    return Cell(Safe(text), roles[role])
+    yield _labelled(label, [Cell(shown, "call"), Cell(Safe("  ")), Cell(Safe(outcome), role)], width)
 
 
 def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""One file a format, and this registry. The rest of the core does not know which format it reads."""
+"""What a format offers to the rest of the core, which does not know the one it reads: see `registry`."""
 
 from __future__ import annotations
 
