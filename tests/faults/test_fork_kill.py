@@ -37,6 +37,8 @@ CALLS = (
     "mkdir", "openat", "fchmod", "fcntl", "flock", "write", "copy_file_range", "fsync", "ftruncate", "rename",
     "link", "unlink",
 )  # fmt: skip
+AS_FOR_A_FORK = {"openat", "fcntl", "flock"}
+"""Calls at which nothing is different for a salvage, which is written by the same function."""
 TORN = b'{"seq":15,"protocol":"io.chor'
 
 
@@ -218,7 +220,8 @@ def test_a_kill_before_any_call(tmp_path: Path, scenario: str) -> None:
     calls = _names(_trace(Scene(tmp_path / "count", scenario), tmp_path / "log"))
     assert {"openat", "flock", "write", "fsync"} <= set(calls)
     tries = 0
-    for call in CALLS:
+    wanted = [call for call in CALLS if scenario != "salvage" or call not in AS_FOR_A_FORK]
+    for call in wanted:
         for number in range(1, calls.count(call) + 1):
             scene = Scene(tmp_path / f"{call}-{number}", scenario)
             inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}"]
@@ -226,7 +229,7 @@ def test_a_kill_before_any_call(tmp_path: Path, scenario: str) -> None:
             assert done.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}, (call, number, done)
             scene.check(done.stdout)
             tries += 1
-    assert tries == len(calls) >= 12
+    assert tries == sum(call in wanted for call in calls) >= 15
 
 
 @needs_strace
