@@ -309,10 +309,12 @@ def _answer(command: Sequence[str], directory: str, seconds: float) -> Descripti
 
 
 def _described(text: bytes, command: str) -> Description:
-    """Read the last line that was printed: a fingerprint, or an object with `fingerprint` and `effects`."""
+    """Read the last line that was printed: a fingerprint, or one beside `effects`, or a `problem`."""
     last = text.strip().rpartition(b"\n")[2]
     try:
         values = msgspec.json.decode(last, type=dict[str, object])
+        if isinstance(values.get("problem"), str):
+            raise NoAgent(str(values["problem"]))
         if "fingerprint" in values:
             return msgspec.convert(values, Description)
         return Description(msgspec.convert(values, Fingerprint))

@@ -27,7 +27,7 @@ from refold.core.resume import (
 )
 from refold.core.store.notes import Notes, NotesStore
 
-CAN_GO_ON = "status:suspended,crashed,ready,budget,max-iterations,failed"
+CAN_GO_ON = "status:suspended,crashed,ready,budget,max-iterations,failed,cancelled"
 """The filter for runs that a resume can be asked for."""
 _COLUMNS = 100
 _DECISION = re.compile(rf"(.+?)=({'|'.join(CHOICES)})(?::(.*))?", re.DOTALL)

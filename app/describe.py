@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -12,18 +13,17 @@ from refold.core.errors import RefoldError
 
 
 def main(factory: str) -> int:
-    """Print fingerprint and effects of the agent that a factory gives, as the last line."""
+    """Print as the last line what the agent of a factory is, or why there is none."""
     # What the agent's own modules print must not mix with the answer.
     answer = os.dup(1)
     os.dup2(2, 1)
+    said: dict[str, object]
     try:
         agent = load_agent(factory)
-        said = {"fingerprint": agent.fingerprint(), "effects": agent.effects()}
+        said = {"fingerprint": msgspec.to_builtins(agent.fingerprint()), "effects": agent.effects()}
     except RefoldError as error:
-        remedy = f" ({error.remedy})" if error.remedy else ""
-        sys.stderr.write(f"{error}{remedy}\n")
-        return 1
-    os.write(answer, msgspec.json.encode(said) + b"\n")
+        said = {"problem": f"{error} ({error.remedy})" if error.remedy else str(error)}
+    os.write(answer, json.dumps(said).encode() + b"\n")
     return 0
 
 

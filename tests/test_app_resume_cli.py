@@ -1,0 +1,583 @@
+"""`refold run` and `refold resume` as they are used: real processes, real signals, a fake tool."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+
+from refold.app.cli_resume import WrongDecision, decisions
+from refold.core.formats.journal import NATIVE
+from refold.core.journal_text import fold_bytes
+from refold.core.records import Decision, Record, TerminalRecord, ToolResultRecord
+from refold.core.store.lock import RunLock
+from refold.core.store.notes import NotesStore
+
+AGENTS = """
+import asyncio, os
+from pathlib import Path
+from refold.core import Agent, Budgets, Tool, ToolResult, Turn, Usage
+
+print("imported")  # what an agent's module prints is nobody's answer
+PACE = float(os.environ.get("PACE", "0"))
+
+def happened(text):
+    with open("world", "a") as file:
+        file.write(text + "\\n")
+
+async def read(name: str) -> str:
+    happened(f"began {name}")
+    await asyncio.sleep(PACE)
+    happened(f"ran {name}")
+    return f"did {name}"
+
+SCRIPT = [["read"], ["write", "read"], ["write"]]
+
+async def model(messages, tools):
+    turn = sum(message["role"] == "assistant" for message in messages)
+    happened(f"asked {turn}")
+    await asyncio.sleep(PACE)
+    calls = [
+        {"type": "tool_use", "id": f"c{turn}{n}", "name": name, "input": {"name": f"c{turn}{n}"}}
+        for n, name in enumerate(SCRIPT[turn] if turn < len(SCRIPT) else [])
+    ]
+    said = messages[-1]["content"][-1].get("text", "")
+    return Turn([{"type": "text", "text": f"Turn {turn}.\\x1b[2J {said}"}, *calls], "", Usage(10, 1))
+
+async def echo(messages, tools):
+    said = messages[-1]["content"][-1]["text"]
+    return Turn([{"type": "text", "text": f"You said: {said}"}], "end_turn", Usage(10, 1))
+
+def make(system=os.environ.get("SYSTEM", "be good"), provider="scripted"):
+    tools = [Tool(name, "", {"required": ["name"]}, name, read) for name in ("read", "write")]
+    return Agent(provider, "script-1", system, tools, model)
+
+def other():
+    return make(provider="elsewhere")
+
+def chat():
+    return Agent("scripted", "echo-1", "", [], echo)
+
+def broken():
+    raise OSError("no key")
+"""
+
+FISK_AI = """#!{python}
+import fcntl, json, os, sys
+from pathlib import Path
+arguments = sys.argv[1:]
+store, run = Path(arguments[arguments.index("--state-dir") + 1]), arguments[arguments.index("--resume") + 1]
+print(json.dumps({{"arguments": arguments, "cwd": os.getcwd()}}), flush=True)
+lock = open(store / f"{{run}}.lock", "a")
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+path = store / f"{{run}}.json"
+last = json.loads(path.read_bytes().splitlines()[-1])["seq"]
+kind = "io.choria.fisk-ai.v1.session.terminal"
+record = {{"seq": last + 1, "protocol": kind, "terminal": {{"reason": "suspended"}}}}
+with path.open("a") as file:
+    file.write(json.dumps(record, separators=(",", ":")) + "\\n")
+sys.exit(int(os.environ.get("FISK_EXIT", "0")))
+"""
+
+
+class Place:
+    """A home of its own, a project with agents in it, and the program."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / "home"
+        self.project = directory / "project"
+        self.tools = directory / "tools"
+        for each in (self.home, self.project, self.tools):
+            each.mkdir(parents=True)
+        (self.project / "agents.py").write_text(AGENTS)
+        self.store = self.home / "state" / "refold" / "runs"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        plain = environment(self.home, **more)
+        return {**plain, "PATH": f"{self.tools}{os.pathsep}{plain['PATH']}"}
+
+    def start(self, *arguments: str | Path, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            refold(*arguments),
+            cwd=self.project,
+            env=self.environment(**more),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *arguments: str | Path, said: str = "", cwd: Path | None = None, limits: Any = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            refold(*arguments),
+            cwd=cwd or self.project,
+            env=self.environment(**more),
+            input=said,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            preexec_fn=limits,
+        )
+
+    def records(self, run_id: str = "one") -> list[Record]:
+        data = (self.store / f"{run_id}.json").read_bytes()
+        decoder = NATIVE.decoder(data)
+        return [decoder.record(line) for line in data[:-1].split(b"\n")]
+
+    def reason(self, run_id: str = "one") -> str:
+        last = self.records(run_id)[-1]
+        return last.reason if isinstance(last, TerminalRecord) else "none"
+
+    @property
+    def world(self) -> Counter[str]:
+        path = self.project / "world"
+        return Counter(path.read_text().splitlines() if path.exists() else [])
+
+    def cut(self, records: int, run_id: str = "one") -> Path:
+        """Leave so many records of a run, as a kill would."""
+        path = self.store / f"{run_id}.json"
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:records]))
+        return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+ALL = Counter(
+    [f"asked {turn}" for turn in range(4)]
+    + [f"{what} {call}" for what in ("began", "ran") for call in ("c00", "c10", "c11", "c20")]
+)
+
+
+def until(place: Place, line: str, running: subprocess.Popen[str]) -> None:
+    """Wait until something has happened in the world of an agent."""
+    while line not in place.world:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+
+
+# refold run
+
+
+def test_a_run_that_is_not_kept_leaves_nothing(place: Place) -> None:
+    done = place.run("run", "agents:make", "do", "it")
+    assert (done.returncode, done.stdout) == (0, "imported\nTurn 3.␛[2J\n")
+    assert "    2  assistant Turn 0.␛[2J do it" in done.stderr
+    assert 'call      write {"name":"c10"}' in done.stderr
+    assert "   12  end       completed" not in done.stderr
+    assert "end       completed" in done.stderr
+    assert place.world == ALL
+    assert not place.store.exists()
+    assert sorted(path.name for path in place.project.iterdir() if path.suffix != "") == ["agents.py"]
+
+
+def test_a_kept_run_knows_its_agent(place: Place) -> None:
+    done = place.run("run", "agents:make", "--checkpoint", "--json", "do it")
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert (said["reason"], said["turns"], said["calls"], said["tokens"]) == ("completed", 4, 4, 44)
+    path = Path(said["path"])
+    assert (path.parent, path.stem) == (place.store, said["id"])
+    assert len(said["id"]) == 27
+    notes = NotesStore(place.home / "state" / "refold" / "notes").read(path)
+    assert (notes.agent, notes.cwd) == ("agents:make", str(place.project))
+    assert b"agents" not in path.read_bytes()
+    again = place.run("run", "agents:make", "--name", said["id"], "again")
+    assert (again.returncode, "already there" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("agents:broken", "x"), 2, "'agents:broken' failed: OSError: no key (agents.py, line "),
+        (("agents:nothing", "x"), 2, "has nothing of the name 'nothing'"),
+        (("nowhere:make", "x"), 2, "No module named 'nowhere'"),
+        (("agents:make",), 2, "the following arguments are required: PROMPT"),
+        (("agents:make", "--name", "../x", "y"), 3, "invalid run id"),
+        (("agents:make", "--only", "--checkpoint", "x"), 2, "there is no directory to keep the run in"),
+    ],
+)
+def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], code: int, said: str, place: Place) -> None:
+    done = place.run("run", *arguments)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not place.store.exists()
+
+
+@pytest.mark.parametrize("at", ["began c00", "asked 1", "began c10", "began c20"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_suspends_and_the_printed_command_goes_on(at: str, number: int, place: Place) -> None:
+    running = place.start("run", "agents:make", "--name", "one", "do it", PACE="0.05")
+    until(place, at, running)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 0, err
+    assert place.reason() == "suspended"
+    assert "suspends at the next boundary" in err
+    (command,) = [line for line in err.splitlines() if "it goes on with: " in line]
+    assert command == "refold: it goes on with: refold resume one"
+    done = place.run("resume", "one", cwd=place.home)
+    assert (done.returncode, place.reason()) == (0, "completed")
+    assert "Turn 3." in done.stdout
+    assert place.world == ALL
+
+
+def test_a_second_signal_stops_at_once_and_invents_nothing(place: Place) -> None:
+    running = place.start("run", "agents:make", "--name", "one", "do it", PACE="0.3")
+    until(place, "began c10", running)
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert (running.returncode, place.reason()) == (130, "cancelled")
+    assert "stopping at once" in err
+    assert "ran c10" not in place.world
+    asked = place.run("resume", "one")
+    assert asked.returncode == 1
+    assert "write (c10): outcome unknown" in asked.stdout or "OUTCOME UNKNOWN" in asked.stdout
+    decided = place.run("resume", "one", "--decide", "c10=done:it is there")
+    assert (decided.returncode, place.reason()) == (0, "completed")
+    results = {r.tool_use_id: r for r in place.records() if isinstance(r, ToolResultRecord)}
+    assert results["c10"].decision == Decision("done", "it is there")
+    assert (place.world["began c10"], place.world["began c11"]) == (1, 1)
+
+
+def test_a_third_signal_ends_a_tool_that_will_not_stop(place: Place) -> None:
+    stubborn = "\nimport time\nasync def read(name):\n    happened('stuck')\n    time.sleep(30)\n"
+    (place.project / "agents.py").write_text(AGENTS.replace("SCRIPT =", f"{stubborn}\nSCRIPT =", 1))
+    running = place.start("run", "agents:make", "--name", "one", "do it")
+    until(place, "stuck", running)
+    running.send_signal(signal.SIGKILL)
+    running.wait(10)
+    assert place.reason() == "none"
+    plan = place.run("resume", "one", "--plan", "--json")
+    assert json.loads(plan.stdout)["calls"] == [
+        {"id": "c00", "name": "read", "effect": "read", "verdict": "will_run"}
+    ]
+
+
+def test_a_full_disk_ends_the_run_with_what_is_there(place: Place) -> None:
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    place.run("run", "agents:make", "so that the module is compiled")
+    done = place.run("run", "agents:make", "--name", "one", "do it", limits=small)
+    assert done.returncode == 1
+    assert "File too large (EFBIG)" in done.stderr
+    assert "what is on disk goes on with: refold resume one" in done.stderr
+    assert "Traceback" not in done.stderr
+    there = place.records()
+    assert 3 <= len(there) < 9
+    unknown = json.loads(place.run("resume", "one", "--plan", "--json").stdout)["calls"]
+    decide = [f"--decide={call['id']}=rerun" for call in unknown if call["verdict"] == "unknown"]
+    assert place.run("resume", "one", *decide).returncode == 0
+    assert place.records()[: len(there)] == there
+    assert place.reason() == "completed"
+
+
+def test_a_conversation_reads_lines_and_reopens_where_they_ended(place: Place) -> None:
+    first = place.run("run", "agents:chat", "--chat", "--name", "one", "hello", said="a\n\n  \nb\n")
+    assert (first.returncode, first.stdout) == (0, "imported\nYou said: b\n")
+    again = place.run("resume", "one", said="ünd c\nd")
+    assert (again.returncode, again.stdout.splitlines()[-1]) == (0, "You said: d")
+    state = fold_bytes((place.store / "one.json").read_bytes())
+    said = [m.content[0]["text"] for m in state.messages if m.role == "user"]  # type: ignore[index,call-overload]
+    assert said == ["hello", "a", "b", "ünd c", "d"]
+    assert (place.reason(), state.interactive) == ("suspended", True)
+
+
+def test_an_interrupt_where_the_user_speaks_suspends_at_once(place: Place) -> None:
+    command = refold("run", "agents:chat", "--chat", "--name", "one", "hello")
+    with Terminal(command, env={**place.environment(), "PYTHONPATH": str(place.project)}) as terminal:
+        terminal.wait(lambda screen: screen.endswith(">"))
+        terminal.send("more\r")
+        terminal.wait("You said: more")
+        terminal.wait(lambda screen: screen.endswith(">"))
+        terminal.send("ctrl+c")
+        terminal.wait("it goes on with: refold resume one")
+        assert terminal.ended() == 0
+    assert place.reason() == "suspended"
+
+
+def test_a_run_that_nobody_listens_to_is_suspended(place: Place) -> None:
+    running = place.start("run", "agents:make", "--name", "one", "do it", PACE="0.1")
+    until(place, "asked 0", running)
+    assert running.stderr is not None
+    running.stderr.close()
+    running.wait(30)
+    assert place.reason() == "suspended"
+    assert place.run("resume", "one").returncode == 0
+
+
+# refold resume
+
+
+@pytest.fixture
+def cut(place: Place) -> Place:
+    """A place with a run that died between its first turn's result and the next turn."""
+    place.run("run", "agents:make", "--name", "one", "do it")
+    (place.project / "world").unlink()
+    place.cut(3)
+    return place
+
+
+def plan_of(place: Place, *arguments: str) -> tuple[int, dict[str, Any]]:
+    done = place.run("resume", "one", "--plan", "--json", *arguments)
+    assert done.stdout.count("\n") == 1, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_plan_changes_nothing(cut: Place) -> None:
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in cut.store.iterdir()}
+    code, plan = plan_of(cut)
+    assert (code, plan["outcome"], plan["reasons"], plan["calls"]) == (0, "accept", [], [])
+    assert plan["command"] == ["refold", "resume", str(cut.store / "one.json"), "--agent", "agents:make"]
+    assert {row["same"] for row in plan["fingerprint"]} == {True}
+    text = cut.run("resume", "one", "--plan")
+    assert (text.returncode, "refold resume" in text.stdout, "ready" in text.stdout) == (0, True, True)
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in cut.store.iterdir()} == before
+    assert cut.world == Counter()
+
+
+def test_a_changed_fingerprint_is_refused_forced_with_a_reason_and_then_the_one_compared(cut: Place) -> None:
+    code, plan = plan_of(cut, "--agent", "agents:other")
+    assert (code, [reason["code"] for reason in plan["reasons"]]) == (1, ["provider"])
+    forced = cut.run("resume", "one", "--agent", "agents:other", "--force", "--reason", "x")
+    assert (forced.returncode, "this cannot be forced" in forced.stdout) == (1, True)
+    changed = cut.run("resume", "one", SYSTEM="be better")
+    assert (changed.returncode, "system prompt: changed" in changed.stdout) == (1, True)
+    assert len(cut.records()) == 3
+    mute = cut.run("resume", "one", "--force", SYSTEM="be better")
+    assert (mute.returncode, "force needs a reason" in mute.stdout) == (1, True)
+    done = cut.run("resume", "one", "--force", "--reason", "a typo", "--json", SYSTEM="be better")
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "completed"
+    resumed = cut.records()[3].resumed  # type: ignore[union-attr]
+    assert resumed is not None
+    assert (resumed.forced, resumed.reason) == (True, "a typo")
+    cut.cut(5)
+    assert cut.run("resume", "one", "--plan").returncode == 1
+    assert cut.run("resume", "one", "--plan", SYSTEM="be better").returncode == 0
+
+
+def test_open_calls_are_asked_about(place: Place) -> None:
+    place.run("run", "agents:make", "--name", "one", "do it")
+    (place.project / "world").unlink()
+    place.cut(4)
+    code, plan = plan_of(place)
+    assert (code, plan["outcome"]) == (1, "ask")
+    assert [(call["id"], call["effect"], call["verdict"]) for call in plan["calls"]] == [
+        ("c10", "write", "unknown"),
+        ("c11", "read", "will_run"),
+    ]
+    assert plan_of(place, "--decide", "c10=failed")[0] == 0
+    for wrong, exit_code in (
+        ("c10", 2),
+        ("c10=perhaps", 2),
+        ("c10=rerun:x", 2),
+        ("zz=rerun", 1),
+        ("c10=done", 1),
+    ):
+        done = place.run("resume", "one", "--decide", wrong)
+        assert done.returncode == exit_code, wrong
+    assert len(place.records()) == 4
+    done = place.run("resume", "one", "--decide", "c10=failed", "--decide", "c11=failed:gone")
+    assert (done.returncode, place.reason()) == (0, "completed")
+    assert place.world == Counter(["asked 2", "began c20", "ran c20", "asked 3"])
+
+
+def test_decisions_are_read_from_the_command_line() -> None:
+    assert decisions(["a=done:x=failed", "b=c=rerun", "d=failed", "e=done:two\nlines"]) == {
+        "a": Decision("done", "x=failed"),
+        "b=c": Decision("rerun"),
+        "d": Decision("failed"),
+        "e": Decision("done", "two\nlines"),
+    }
+    with pytest.raises(WrongDecision):
+        decisions(["=rerun"])
+
+
+def test_a_torn_end_is_shown_first_and_kept_aside(cut: Place) -> None:
+    path = cut.store / "one.json"
+    data = path.read_bytes()
+    path.write_bytes(data + b'{"seq":4,"pro')
+    code, plan = plan_of(cut)
+    assert (code, plan["outcome"], plan["reasons"][0]["code"]) == (1, "ask", "torn_tail")
+    refused = cut.run("resume", "one")
+    assert (refused.returncode, "agree to it with --repair" in refused.stderr) == (1, True)
+    assert path.read_bytes() == data + b'{"seq":4,"pro'
+    done = cut.run("resume", "one", "--repair")
+    assert (done.returncode, "refold: repaired: " in done.stderr) == (0, True)
+    assert [aside.read_bytes() for aside in cut.store.glob("*.torn")] == [b'{"seq":4,"pro']
+
+
+def test_a_held_run_names_its_holder(cut: Place) -> None:
+    lock = RunLock.take(cut.store / "one.lock")
+    code, plan = plan_of(cut)
+    assert (code, plan["reasons"][0]["code"]) == (1, "locked")
+    assert f"process {os.getpid()}" in plan["reasons"][0]["message"]
+    done = cut.run("resume", "one")
+    assert (done.returncode, f"locked by process {os.getpid()}" in done.stderr) == (1, True)
+    lock.release()
+    assert cut.world == Counter()
+
+
+def test_what_was_shown_must_still_hold(cut: Place) -> None:
+    done = cut.run("resume", "one", "--expect", "2")
+    assert (done.returncode, "ends at seq 3, not at 2" in done.stderr) == (1, True)
+    assert cut.run("resume", "one", "--expect", "3").returncode == 0
+
+
+def test_a_completed_run_is_not_resumed(place: Place) -> None:
+    place.run("run", "agents:make", "--name", "one", "do it")
+    done = place.run("resume", "one")
+    assert (done.returncode, "fork it to go on" in done.stdout) == (1, True)
+
+
+def test_a_copy_on_another_machine_goes_on_there(cut: Place, tmp_path: Path) -> None:
+    there = Place(tmp_path / "elsewhere")
+    shutil.copytree(cut.store, there.store)
+    unknown = there.run("resume", "one")
+    assert (unknown.returncode, "name it with --agent" in unknown.stderr) == (1, True)
+    code, plan = plan_of(there)
+    assert (code, plan["reasons"][0]["code"]) == (1, "no_agent")
+    ends = []
+    for each, more in ((cut, ()), (there, ("--agent", "agents:make"))):
+        assert each.run("resume", "one", *more).returncode == 0
+        state = fold_bytes((each.store / "one.json").read_bytes())
+        ends.append((state, each.world, len(each.records())))
+    assert ends[0] == ends[1]
+
+
+def test_a_moved_run_is_still_known(cut: Place, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.move(cut.store, moved)
+    done = cut.run("resume", moved / "one.json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert cut.world["asked 3"] == 1
+
+
+def test_an_agent_that_is_gone_is_a_reason(cut: Place) -> None:
+    (cut.project / "agents.py").write_text("def make(): raise OSError('no key')")
+    code, plan = plan_of(cut)
+    assert (code, plan["outcome"], plan["reasons"][-1]["code"]) == (1, "refuse", "no_agent")
+    assert "OSError: no key" in plan["reasons"][-1]["message"]
+    assert cut.run("resume", "one").returncode == 2
+
+
+def test_the_configuration_can_name_the_agent(cut: Place) -> None:
+    shutil.rmtree(cut.home / "state" / "refold" / "notes")
+    config = cut.home / "config" / "refold" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[agents.mine]\nagent = "agents:make"\ncwd = "{cut.project}"\n')
+    done = cut.run("resume", "one", cwd=cut.home)
+    assert (done.returncode, cut.world["asked 3"]) == (0, 1)
+
+
+def test_without_a_run_those_that_can_go_on_are_listed(cut: Place) -> None:
+    cut.run("run", "agents:make", "--name", "done", "do it")
+    cut.run("run", "agents:chat", "--chat", "--name", "talk", "hello")
+    listed = cut.run("resume", "--json")
+    assert sorted(json.loads(line)["id"] for line in listed.stdout.splitlines()) == ["one", "talk"]
+    with Terminal(refold("resume"), env=cut.environment()) as terminal:
+        screen = terminal.wait("talk")
+        assert "status:suspended,crashed,ready,budget,max-iterations" in screen
+        assert terminal.quit() == 0
+
+
+# runs of other tools
+
+
+@pytest.fixture
+def foreign(place: Place, journals: Path) -> Place:
+    """A place with a fisk-ai run and a fisk-ai that notes how it was called."""
+    tool = place.tools / "fisk-ai"
+    tool.write_text(FISK_AI.format(python=sys.executable))
+    tool.chmod(0o755)
+    place.store = place.home / "state" / "fisk-ai" / "runs"
+    place.store.mkdir(parents=True)
+    for name in ("suspended-at-boundary", "crashed-mid-tool-batch"):
+        shutil.copy(journals / "v3" / f"{name}.json", place.store)
+    return place
+
+
+def test_another_tool_gets_its_own_arguments_and_its_status_is_ours(foreign: Place) -> None:
+    run = "suspended-at-boundary"
+    path = foreign.store / f"{run}.json"
+    before = path.read_bytes()
+    done = foreign.run("resume", run, "--config", "/etc/agent.yaml", FISK_EXIT="3")
+    said = json.loads(done.stdout)
+    plain = ["run", "--resume", run, "--state-dir", str(foreign.store), "--config", "/etc/agent.yaml"]
+    assert (said["arguments"], said["cwd"]) == (plain, str(foreign.project))
+    assert done.returncode == 3
+    assert "fisk-ai ended with exit code 3; the run went on by 1 seq" in done.stderr
+    assert path.read_bytes().startswith(before)
+    again = foreign.run("resume", run, "--force", "--reason", "a new model", cwd=foreign.home)
+    assert json.loads(again.stdout) == {"arguments": [*plain, "--force"], "cwd": str(foreign.project)}
+    notes = NotesStore(foreign.home / "state" / "refold" / "notes").read(path)
+    assert [(each.forced, each.reason) for each in notes.resumes] == [(False, ""), (True, "a new model")]
+    assert notes.config == "/etc/agent.yaml"
+
+
+def test_decisions_reach_the_journal_of_another_tool_and_our_notes(foreign: Place) -> None:
+    run = "crashed-mid-tool-batch"
+    asked = foreign.run("resume", run)
+    assert (asked.returncode, asked.stdout.count('"arguments"')) == (1, 0)
+    plan = json.loads(foreign.run("resume", run, "--plan", "--json").stdout)
+    unknown = [call["id"] for call in plan["calls"] if call["verdict"] == "unknown"]
+    assert plan["notes"][0].startswith("what would run now is not known here")
+    done = foreign.run("resume", run, *(f"--decide={call}=done:by hand" for call in unknown))
+    assert done.returncode == 0
+    path = foreign.store / f"{run}.json"
+    assert fold_bytes(path.read_bytes(), hint="fisk-ai").pending is None
+    noted = NotesStore(foreign.home / "state" / "refold" / "notes").read(path).resumes[-1]
+    assert noted.decisions == {call: Decision("done", "by hand") for call in unknown}
+
+
+def test_a_tool_that_is_missing_or_held_starts_nothing(foreign: Place) -> None:
+    run = "suspended-at-boundary"
+    lock = RunLock.take(foreign.store / f"{run}.lock")
+    held = foreign.run("resume", run)
+    assert (held.returncode, held.stdout, "locked by" in held.stderr) == (1, "", True)
+    lock.release()
+    (foreign.tools / "fisk-ai").unlink()
+    missing = foreign.run("resume", run)
+    assert (missing.returncode, "fisk-ai is not installed" in missing.stderr) == (1, True)
+    plan = json.loads(foreign.run("resume", run, "--plan", "--json").stdout)
+    assert [reason["code"] for reason in plan["reasons"]] == ["no_agent"]
+    assert not (foreign.home / "state" / "refold" / "notes").exists()
+
+
+def test_what_it_is_now_can_be_asked_of_another_tool(foreign: Place) -> None:
+    run = "suspended-at-boundary"
+    state = fold_bytes((foreign.store / f"{run}.json").read_bytes(), hint="fisk-ai")
+    config = foreign.home / "config" / "refold" / "config.toml"
+    config.parent.mkdir(parents=True)
+    said = {name: getattr(state.fingerprint, name) for name in state.fingerprint.__struct_fields__}
+    says = foreign.tools / "says"
+    config.write_text(f'[agents.fisk-ai]\nfingerprint = ["{says}"]\n')
+    for changed in (False, True):
+        answer = json.dumps({**said, "model": "other"} if changed else said)
+        says.write_text(f"#!{sys.executable}\nprint({answer!r})")
+        says.chmod(0o755)
+        plan = foreign.run("resume", run, "--plan", "--json")
+        assert plan.returncode == int(changed), plan.stderr
+    done = foreign.run("resume", run, "--force", "--reason", "new")
+    assert done.returncode == 0
+    # The next resume compares with what was really used.
+    assert foreign.run("resume", run, "--plan").returncode == 0
