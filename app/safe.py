@@ -128,13 +128,6 @@ def from_bytes(data: bytes, limit: int | None = None) -> Safe:
     return Safe(line(text) + "…") if cropped else line(text)
 
 
-def block_from_bytes(data: bytes, limit: int | None = None) -> list[Safe]:
-    """Bytes as rows, as `block`; what is not UTF-8 is shown byte by byte as ``‹xFF›``."""
-    if limit is not None and len(data) > limit:
-        return [*block(_ends_whole(data[:limit])), Safe("…")]
-    return block(_decoded(data))
-
-
 def width(text: str) -> int:
     """The cells that the text takes, as Textual counts them."""
     if text.isascii():

@@ -6,12 +6,11 @@ Both shapes are understood: flat wire blocks with a `type`, and the single-key o
 
 from __future__ import annotations
 
-import base64
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from refold.core.records import Json, Message
+from refold.core.records import Json
 
 BlockKind: TypeAlias = Literal["text", "thinking", "call", "result", "other"]
 
@@ -60,16 +59,6 @@ def result_is_error(result: Json) -> bool:
 def result_id(result: Json) -> str:
     """Give the id of the call that a result block says it answers."""
     return _string(result.get("tool_use_id")) if isinstance(result, dict) else ""
-
-
-def to_neutral(message: Message) -> Message:
-    """Give a message of wire blocks in the shape of version 3.
-
-    The mapping is that of fisk-ai's own codec (formats/fisk-ai.md 1.9): citations are lost, what has no
-    variant of its own is kept whole as a provider block, and an empty list becomes none at all.
-    """
-    content = tuple(_neutral(block) for block in message.content or ())
-    return Message(message.role, content or None)
 
 
 def _read(raw: Json) -> list[Block]:
@@ -134,46 +123,3 @@ def _text_item(item: Json) -> str | None:
     if isinstance(text, dict):
         text = text.get("text")
     return text if isinstance(text, str) else None
-
-
-def _neutral(raw: Json) -> Json:
-    if not isinstance(raw, dict):
-        return {"provider": {"kind": "", "raw": raw}}
-    kind = _string(raw.get("type"))
-    if kind == "text":
-        return {"text": {"text": _string(raw.get("text"))}}
-    if kind == "thinking":
-        return {"thinking": _thinking(_string(raw.get("thinking")), _string(raw.get("signature")))}
-    if kind == "tool_use":
-        call: Json = {
-            "id": _string(raw.get("id")),
-            "name": _string(raw.get("name")),
-            "input": raw.get("input"),
-        }
-        return {"tool_use": call}
-    if kind == "tool_result" and (text := _only_text(raw.get("content"))) is not None:
-        result: dict[str, Json] = {"tool_use_id": result_id(raw), "content": text}
-        if result_is_error(raw):
-            result["is_error"] = True
-        return {"tool_result": result}
-    return {"provider": {"kind": kind, "raw": raw}}
-
-
-def _thinking(text: str, signature: str) -> dict[str, Json]:
-    """Give the inner object; the signature is kept as the base64 of its bytes (1.4)."""
-    inner: dict[str, Json] = {}
-    if text:
-        inner["text"] = text
-    if signature:
-        inner["signature"] = base64.b64encode(signature.encode("utf-8", "replace")).decode()
-    return inner
-
-
-def _only_text(content: Json) -> str | None:
-    """Give the text of a content that is exactly one text block, else None."""
-    if not isinstance(content, list) or len(content) != 1:
-        return None
-    block = content[0]
-    if not isinstance(block, dict) or block.get("type") != "text":
-        return None
-    return _string(block.get("text"))

@@ -113,11 +113,6 @@ CODES: dict[str, Code] = {
 """All codes. A code that is not here cannot be reported."""
 
 
-def is_problem(finding: Finding) -> bool:
-    """Say whether a finding counts on the badge: errors and warnings do, a torn tail is only named."""
-    return finding.severity != "info" and finding.code not in {"E_TORN_TAIL", "E_NO_FINAL_NL"}
-
-
 def finding_json(run: str, finding: Finding) -> dict[str, Json]:
     """Give a finding as `refold verify --json` prints it."""
     return {

@@ -19,7 +19,6 @@ from refold.core.columns import (
     KINDS,
     OPEN,
     RECOVERED,
-    REMOTE,
     RESULT,
     SEQUENCED,
     STRICT,
@@ -32,7 +31,7 @@ from refold.core.columns import (
     Span,
 )
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
-from refold.core.findings import CODES, Allowed, Finding, is_problem
+from refold.core.findings import CODES, Allowed, Finding
 from refold.core.state import Counters
 
 
@@ -192,10 +191,6 @@ class Timeline:
         """Say whether a result reports an error or a terminal record says so."""
         return bool(self.columns.flags[item] & ERROR)
 
-    def is_remote(self, item: int) -> bool:
-        """Say whether a result came from another agent."""
-        return bool(self.columns.flags[item] & REMOTE)
-
     def is_recovered(self, item: int) -> bool:
         """Say whether a record was read out of a damaged line."""
         return bool(self.columns.flags[item] & RECOVERED)
@@ -324,11 +319,6 @@ class Timeline:
         if self.last_line_mark is not None:
             return self._finding(self.last_line_mark)
         return None
-
-    @property
-    def problem_codes(self) -> tuple[str, ...]:
-        """The codes of the findings that count on the badge, sorted, each once."""
-        return tuple(sorted({finding.code for finding in self.findings if is_problem(finding)}))
 
     def _finding(self, index: int) -> Finding:
         mark = self.marks[index]

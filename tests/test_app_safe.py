@@ -175,8 +175,6 @@ def test_bytes_that_are_no_text() -> None:
     assert safe.from_bytes("aä漢".encode(), 2) == "a…"
     assert safe.from_bytes(b"\xe6\xbc", 1) == "…"
     assert safe.from_bytes(b"\x80\x80\x80\x80\x80", 4) == "‹x80›" * 4 + "…"
-    assert safe.block_from_bytes(b"a\nb\xfe") == ["a", "b‹xFE›"]
-    assert safe.block_from_bytes("a\nä".encode(), 3) == ["a", "", "…"]
 
 
 def test_words_wrap_at_spaces() -> None:

@@ -83,10 +83,6 @@ class Format(Protocol):
     name: str
     """The word the user sees: refold, fisk-ai."""
 
-    def claims(self, head: bytes) -> bool:
-        """Say whether these first bytes of a file are this format's."""
-        ...
-
     def decoder(self, head: bytes) -> Decoder:
         """Give the decoder for a run whose file starts with these bytes."""
         ...

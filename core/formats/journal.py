@@ -44,10 +44,6 @@ class JournalFormat:
         self._neutral = Dialect(prefix, neutral=True, native=native)
         self._wire = Dialect(prefix, neutral=False, native=native)
 
-    def claims(self, head: bytes) -> bool:
-        """Say whether these first bytes of a file are this format's: one of its protocol ids is there."""
-        return self.prefix.encode() in head
-
     def decoder(self, head: bytes) -> NeutralDecoder | WireDecoder:
         """Give the decoder for a run whose file starts with these bytes, by its first readable meta line."""
         return self.decoder_for(self._version(head))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from refold.core.blocks import result_is_error
 from refold.core.formats import CallColumns, Columns
 from refold.core.formats.exact import Dialect, read
 from refold.core.records import (
@@ -50,10 +51,6 @@ class LineDecoder(ABC):
     def calls(self, content: tuple[Json, ...] | None) -> tuple[tuple[str, str, Json], ...]:
         """Give id, name and input of each client tool call among blocks."""
 
-    def result_is_error(self, result: Json) -> bool:
-        """Say whether a result block tells of a failure."""
-        return isinstance(result, dict) and result.get("is_error") is True
-
     def _exact(self, line: bytes) -> Record:
         return read(line, self.dialect)
 
@@ -81,7 +78,7 @@ class LineDecoder(ABC):
                 time,
                 tool_use_id=record.tool_use_id,
                 remote=record.remote,
-                is_error=self.result_is_error(record.result),
+                is_error=result_is_error(record.result),
             )
         if isinstance(record, TerminalRecord):
             return Columns("terminal", seq, time, reason=record.reason)

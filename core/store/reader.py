@@ -369,10 +369,6 @@ class RunReader:
             position += len(text) + 1
         return builder.timeline
 
-    def has_recovered(self, item: int) -> bool:
-        """Say whether an item was read out of a damaged line."""
-        return bool(self.timeline.columns.flags[item] & RECOVERED)
-
     def _read_head(self) -> bytes:
         head = self._pread(0, HEAD_BYTES)
         while b"\n" not in head and HEAD_BYTES <= len(head) < _LONGEST_HEAD:
