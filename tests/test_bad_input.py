@@ -198,9 +198,8 @@ def test_the_screen_lists_them_and_opens_each(store: Path, home: Path) -> None:
             terminal.press("escape", "escape", settle=0.08)
             terminal.press("down", settle=0.05)
         terminal.wait("good", limit=5)
-        terminal.press("q")
 
-        assert terminal.ended() == 0
+        assert terminal.quit() == 0
         assert wire.offences(bytes(terminal.sent)) == []
         assert wire.not_restored(bytes(terminal.sent)) == []
 
@@ -215,9 +214,8 @@ def test_a_hard_run_opens_scrolls_and_quits_quickly(store: Path, home: Path, nam
             terminal.press(*keys, settle=0.05, limit=3)
             assert time.perf_counter() - started < 2.5, f"{keys} kept the screen busy"
             assert len(terminal.sent) >= length
-        terminal.press("q")
 
-        assert terminal.ended(5) == 0
+        assert terminal.quit() == 0
 
 
 @pytest.mark.parametrize(

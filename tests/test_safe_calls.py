@@ -46,8 +46,11 @@ TOO_SLOW = {
 
 MARKUP_ATTRIBUTES = {"border_title", "border_subtitle", "tooltip", "label"}
 
-PRINTERS = {"cli", "demo"}
-"""Modules of the command line, which write to the terminal before or instead of the screen."""
+PRINTERS = {"cli", "demo", "launch"}
+"""Modules that write to the terminal before, instead of, or behind the screen."""
+
+SPLITS_LIKE_ITS_ORIGINAL = "core/rivumi/original.py"
+"""Gives the answers of a program that does cut records at U+2028."""
 
 
 def _name(node: ast.expr) -> str:
@@ -67,6 +70,10 @@ def _harmless(node: ast.expr) -> bool:
         called = ast.unparse(node.func)
         return called in {"Content", "Content.assemble", "Content.styled", "Content.empty"}
     return False
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -97,6 +104,7 @@ def _call_faults(call: ast.Call) -> Iterator[str]:
         name == "update"
         and shown
         and isinstance(call.func, ast.Attribute)
+        and any(isinstance(part, ast.JoinedStr) or _is_text(part) for part in ast.walk(shown[0]))
         and isinstance(shown[0], ast.JoinedStr | ast.BinOp | ast.Constant)
         and not _harmless(shown[0])
     ):
@@ -170,7 +178,11 @@ async def test_a_notice_never_parses_markup() -> None:
 def test_no_unsafe_call(path: Path) -> None:
     prints = path.parent.name == "app" and path.stem.split("_")[0] in PRINTERS
 
-    assert faults(path.read_text(encoding="utf-8"), prints=prints) == []
+    found = faults(path.read_text(encoding="utf-8"), prints=prints)
+    if path.relative_to(ROOT).as_posix() == SPLITS_LIKE_ITS_ORIGINAL:
+        found = [fault for fault in found if "splitlines()" not in fault]
+
+    assert found == []
 
 
 def test_the_walk_sees_the_whole_product() -> None:
@@ -228,6 +240,7 @@ GOOD = [
     "self.notify(str(error))",
     "self.border_title = Content(run_id)",
     "names.update(other)",
+    "digest.update(b'[' * count)",
     "names.update({'a': 1})",
     "Content.from_markup('[b]$x[/]', x=prompt)",
     "subprocess.run([program, path])",
