@@ -79,8 +79,8 @@ def resume_lines(
             lines.append(line)
             calls.append(call)
 
-    add(_obstacles(plan, width))
     add(_command(shown, directory, width))
+    add(_obstacles(plan, width))
     add(_where(plan, width))
     add(_fingerprint(plan.fingerprint, width))
     if plan.calls:
@@ -119,13 +119,17 @@ def verdict(plan: ResumePlan) -> Line:
 
 def _obstacles(plan: ResumePlan, width: int) -> Iterator[Line]:
     """What stands in the way, and what is asked, beside what is asked about single calls."""
-    reasons = [reason for reason in plan.reasons if reason.code not in _OF_CALLS]
-    for reason in reasons:
+    before = ""
+    for reason in plan.reasons:
+        if reason.code in _OF_CALLS:
+            continue
         asks = reason.code in ("torn_tail", "lock_unsure")
-        mark = Cell(Safe("? "), "warn") if asks else Cell(Safe("✗ "), "problem")
-        yield from flow((mark, cell(reason.message, "text", _TEXT)), width, 2)
-    if reasons:
-        yield BLANK
+        label, mark = (
+            ("Asked", Cell(Safe("? "), "warn")) if asks else ("Refused", Cell(Safe("✗ "), "problem"))
+        )
+        said = (mark, cell(reason.message, "text", _TEXT))
+        yield from _labelled("" if label == before else label, said, width)
+        before = label
 
 
 def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]:

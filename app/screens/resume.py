@@ -94,6 +94,8 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
         self._factory = ""
         self._config = ""
         self._asked_config = False
+        self._unseen = True
+        """Whether the plan is still to be shown for the first time, from its first open question on."""
 
     def compose(self) -> ComposeResult:
         """Title, plan, verdict, what is typed, keys."""
@@ -141,9 +143,8 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             self._draw()
             return
         self._failed = None
+        self._unseen = True
         self._decide(self._request)
-        if self._plan is not None:
-            self.listing.go(self._drawn.first_line(next(iter(present.undecided(self._plan)), -2)))
 
     def _decide(self, request: ResumeRequest) -> None:
         """Plan anew for another request, and draw it."""
@@ -170,7 +171,8 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
                 directory=agent.directory,
                 news=self._prepared.news,
             )
-            self.query_one("#resume-title", Words).show(present.title(plan))
+            beside = (cell(f"   {spelled(command)}", "dim", 1000),) if command else ()
+            self.query_one("#resume-title", Words).show((*present.title(plan), *beside))
             self.query_one("#resume-verdict", Words).show(present.verdict(plan))
         elif self._failed is not None:
             said, remedy = words(self._failed)
@@ -179,7 +181,14 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             self._drawn = present.Drawn(tuple(lines), (-1,) * len(lines))
             self.query_one("#resume-verdict", Words).show((Cell(Safe("✗ cannot be resumed"), "problem"),))
         listing.styles.height = max(1, min(len(self._drawn.lines), self.app.size.height - _ROWS))
-        listing.show(FixedRows(self._drawn.lines), max(0, listing.cursor), keep=True)
+        if self._unseen and self._plan is not None:
+            self._unseen = False
+            listing.show(
+                FixedRows(self._drawn.lines),
+                self._drawn.first_line(next(iter(present.undecided(self._plan)), -2)),
+            )
+        else:
+            listing.show(FixedRows(self._drawn.lines), max(0, listing.cursor), keep=True)
 
     @property
     def _number(self) -> int | None:

@@ -14,7 +14,7 @@ from refold.app.safe import Safe, width
 from refold.app.widgets.bars import LineBar
 
 _LAST: Final = "help"
-"""The word that stays when there is room for one only."""
+"""The word that stays when there is room for one only; where there is none, the last one does."""
 
 
 class _Hint(NamedTuple):
@@ -108,13 +108,13 @@ class KeyBar(LineBar):
         return tuple(hints)
 
     def _fitting(self, width: int) -> Sequence[_Hint]:
-        """The first hints that fit, and help."""
+        """The first hints that fit, and help; in a dialog, which has none, what leads out of it."""
         room = width - 1
-        kept = [hint for hint in self._hints if hint.word == _LAST]
+        kept = [hint for hint in self._hints if hint.word == _LAST] or list(self._hints[-1:])
         room -= sum(hint.cells for hint in kept)
         fitting: list[_Hint] = []
         for hint in self._hints:
-            if hint.word == _LAST:
+            if hint in kept:
                 continue
             room -= hint.cells + 2
             if room < 0:
