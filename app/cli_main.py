@@ -58,6 +58,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_show import run
         case "state":
             from refold.app.cli_state import run
+        case "replay":
+            from refold.app.cli_replay import run
         case "verify":
             from refold.app.cli_verify import run
         case "fork":

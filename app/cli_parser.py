@@ -152,6 +152,19 @@ def _state(parser: Parser) -> None:
     _json(parser, "one object a run and line")
 
 
+def _replay(parser: Parser) -> None:
+    parser.description = (
+        "Print the event log of a run that is a directory of its own, one event a line.\n"
+        "With --canonical as the program that wrote it reduces it, byte for byte."
+    )
+    parser.epilog = (
+        "examples:\n  refold replay ~/.local/state/rivumi/runs/ID\n  refold replay DIR --canonical"
+    )
+    parser.add_argument("run", metavar="RUN", help="directory of the run")
+    parser.add_argument("--canonical", action="store_true", help="the canonical JSON, without a line end")
+    _json(parser, "one object: the replay, and what we read beyond it")
+
+
 def _verify(parser: Parser) -> None:
     parser.description = (
         "Decode every record strictly and print what is wrong, one finding a line:\n"
@@ -306,6 +319,7 @@ COMMANDS: dict[str, Command] = {
     "ls": Command("[FILTER ...]", "list the runs", _ls),
     "show": Command("RUN[@SEQ] ...", "print a run, or one of its records", _show),
     "state": Command("RUN ...", "print what a run folds to", _state),
+    "replay": Command("RUN", "print the event log of a run that is a directory", _replay),
     "verify": Command("RUN ...", "check every record of a run", _verify),
     "fork": Command("RUN [--at SEQ]", "begin a new run like another one, up to a record", _fork),
     "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),

@@ -7,6 +7,7 @@ import argparse
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_run import WrongPlace, item_at, open_run
+from refold.app.cli_session import print_state, session_of
 from refold.app.settings import Settings
 from refold.core.errors import EmptyJournal, FoldError, RefoldError, StoreError, TooLarge
 from refold.core.records import Json
@@ -21,6 +22,10 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     worst = FINE
     for number, name in enumerate(arguments.runs):
         try:
+            directory = session_of(name, settings)
+            if directory is not None:
+                worst = max(worst, print_state(arguments, directory, name, printer))
+                continue
             with open_run(name, settings) as reader:
                 if arguments.json:
                     code = _as_json(reader, name, arguments.at, printer, salvage=arguments.salvage)

@@ -48,7 +48,7 @@ class ReplayRefused(FoldError):
     error_class: ClassVar[str] = "replay"
 
     def __init__(self, code: str, message: str, *, uncaught: str = "") -> None:
-        super().__init__(message, remedy="the run can still be read: refold show, refold state")
+        super().__init__(message, remedy="the run can still be read: refold state")
         self.code = code
         """Short name of the rule (formats/rivumi.md 10)."""
         self.uncaught = uncaught

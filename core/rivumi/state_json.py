@@ -8,9 +8,18 @@ from refold.core.rivumi.events_state import EventsState, differences
 from refold.core.rivumi.manifest import Manifest, Tokens
 
 
-def run_json(name: str, events: EventsState, manifest: Manifest | None) -> dict[str, Json]:
-    """Give what events and manifest say of a run, every key written out."""
-    different = () if manifest is None else differences(events, manifest)
+def run_json(
+    name: str, events: EventsState, manifest: Manifest | None, *, compare: bool = True
+) -> dict[str, Json]:
+    """Give what events and manifest say of a run, every key written out.
+
+    Args:
+        name: The name of the directory.
+        events: The fold of the events, or of the first of them.
+        manifest: What is claimed; None where there is none.
+        compare: Name the differences; they mean nothing for a part of the events.
+    """
+    different = differences(events, manifest) if manifest is not None and compare else ()
     return {
         "run_id": (manifest.run_id if manifest is not None else "") or events.run_id or name,
         "generation": "external" if manifest is None else manifest.generation,
@@ -54,6 +63,23 @@ def events_json(state: EventsState) -> dict[str, Json]:
         ],
         "last_sequence": state.last_sequence,
     }
+
+
+def calls_json(state: EventsState) -> list[Json]:
+    """Give every call and check with its life."""
+    return [
+        {
+            **_call(call),
+            "arguments": call.arguments,
+            "asked": call.asked,
+            "decision": call.decision or None,
+            "decided": call.decided,
+            "ended": call.ended,
+            "ok": call.ok,
+            "error": call.error or None,
+        }
+        for call in state.calls
+    ]
 
 
 def tokens_json(tokens: Tokens) -> dict[str, Json]:

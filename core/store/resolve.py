@@ -10,6 +10,7 @@ from pathlib import Path
 from refold.core.errors import AmbiguousRun, RunNotFound
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
 from refold.core.store.run_id import check_run_id, is_run_id
+from refold.core.store.session_files import is_run_directory
 
 _SHOWN = 8
 
@@ -17,15 +18,15 @@ _SHOWN = 8
 def resolve(text: str, roots: Sequence[Root]) -> Path:
     """Give the path of the run that a text names; nothing is opened.
 
-    A text with a slash, or one that is a file here, is a path. Anything else is an id, else the
-    beginning of exactly one id.
+    A text with a slash, or one that is a file or a run directory here, is a path. Anything else is an id,
+    else the beginning of exactly one id.
 
     Raises:
         InvalidRunId: The text is neither a path nor (the beginning of) an id; no path was made from it.
         RunNotFound: Nothing matches; says where it was looked for.
         AmbiguousRun: Several runs match; carries their ids, or their paths where an id stands in two places.
     """
-    if "/" in text or _is_file(text):
+    if "/" in text or _is_file(text) or is_run_directory(Path(text)):
         return _by_path(text)
     check_run_id(text)
     directories, _ = distinct(roots)
