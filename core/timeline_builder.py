@@ -31,6 +31,7 @@ from refold.core.columns import (
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
 from refold.core.formats import Columns as Line
 from refold.core.formats import Decoder
+from refold.core.journal_text import is_blank
 from refold.core.recover import recover
 from refold.core.state import in_64_bits
 from refold.core.timeline import Timeline
@@ -105,10 +106,9 @@ class Builder:
             number: 1-based, blank lines counted.
             length: the true length in bytes where `line` is a skeleton.
         """
-        if not line or (line[0] != 0x7B and not line.strip() and _is_blank(line)):
-            self._confirm_suspect()
-            return
         self._confirm_suspect()
+        if is_blank(line):
+            return
         size = len(line) if length is None else length
         try:
             columns = self.decoder.columns(line)
@@ -488,11 +488,6 @@ class Builder:
             return -1
         fold.left -= len(ordinals)
         return ordinals[0]
-
-
-def _is_blank(line: bytes) -> bool:
-    """Judge blankness by Unicode white space, as the original reader does (formats/fisk-ai.md 1.7)."""
-    return not line.decode("utf-8", "replace").strip()
 
 
 def _posix(text: str) -> float:

@@ -97,6 +97,18 @@ def test_the_whole_run_folds_as_its_bytes_do(path: Path) -> None:
             assert by_timeline(reader, timeline.items - 1) == whole
 
 
+@pytest.mark.parametrize("blank", ["", " \r", "\v", "\u0085", "\u00a0", "\u2003\u3000"])
+def test_a_blank_line_is_no_damage(blank: str, tmp_path: Path) -> None:
+    path = tmp_path / "blank.json"
+    path.write_bytes(
+        JOURNALS[0].parent.joinpath("completed-simple.json").read_bytes() + f"{blank}\n".encode()
+    )
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        timeline = reader.index_all()
+        assert timeline.findings == ()
+        assert by_timeline(reader, timeline.items - 1) == by_fold(path.read_bytes())
+
+
 @pytest.mark.parametrize("path", JOURNALS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_run_that_grew_byte_by_byte_ends_as_one_read_at_once(path: Path, tmp_path: Path) -> None:
     data = path.read_bytes()
@@ -195,7 +207,19 @@ def lines(draw: st.DrawFn) -> list[bytes]:
             made.append(
                 draw(
                     st.sampled_from(
-                        [b"", b"  ", b"\r", b"{", b"[]", b'{"seq":', b"null", b"\0\0", b"not json"]
+                        [
+                            b"",
+                            b"  ",
+                            b"\r",
+                            b"\xc2\xa0",
+                            b"\x1c",
+                            b"{",
+                            b"[]",
+                            b'{"seq":',
+                            b"null",
+                            b"\0\0",
+                            b"no",
+                        ]
                     )
                 )
             )
