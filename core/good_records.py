@@ -23,6 +23,20 @@ from refold.core.records import (
 )
 from refold.core.timeline import Timeline
 
+_OF_BYTES: Final = frozenset(
+    {
+        "E_GLUED",
+        "E_SPLICED",
+        "E_NUL_RUN",
+        "E_BAD_JSON",
+        "E_BAD_UTF8",
+        "E_BAD_RECORD",
+        "E_NONFINITE",
+        "E_TOO_DEEP",
+        "E_BOM",
+    }
+)
+"""The codes that say why bytes are no record."""
 _BOM: Final = b"\xef\xbb\xbf"
 _LONGEST_HALF: Final = 16 << 20
 """Halves of a record above this many bytes are not joined."""
@@ -144,10 +158,12 @@ def _left_out(timeline: Timeline, item: int, code: str, reason: str) -> LeftOut:
 
 
 def _reasons(timeline: Timeline) -> dict[int, tuple[str, str]]:
-    """Give code and reason of each damaged line."""
+    """Give code and reason of each damaged line; what is odd about whole records on it is another matter."""
     reasons: dict[int, tuple[str, str]] = {}
-    for finding in timeline.findings:
-        reasons.setdefault(finding.line, (finding.code, finding.message))
+    for index, mark in enumerate(timeline.marks):
+        if mark.code in _OF_BYTES and mark.item < timeline.items:
+            code = "E_TORN_TAIL" if index == timeline.last_line_mark else mark.code
+            reasons[timeline.columns.line[mark.item]] = code, mark.reason
     return reasons
 
 

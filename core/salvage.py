@@ -251,7 +251,8 @@ def _remarks(taken: Sequence[GoodRecord], first: int) -> Iterator[str]:
     """Say what a resume of the new run may trip over."""
     missing = (taken[-1].record.seq - first - len(taken)) if taken else 0
     if missing:
-        yield f"{missing} sequence numbers between {first} and {taken[-1].record.seq} are missing"
+        what = "one sequence number" if missing == 1 else f"{missing} sequence numbers"
+        yield f"{what} between {first} and {taken[-1].record.seq} missing"
     said = 0
     turn, waiting = first, set[str]()
     answered: set[str] = set()
