@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +15,7 @@ from refold.app.cli_print import OutputFailed, Printer
 from refold.app.lines import Cell, Line, Role
 from refold.app.safe import Safe, block, line
 from refold.core.agent import Agent
-from refold.core.control import Control
+from refold.core.control import SIGNALS, Control
 from refold.core.formats.gojson import encode
 from refold.core.records import Json
 from refold.core.runner import FollowUp, Outcome, Progress, Runner
@@ -85,11 +86,17 @@ class Live:
     async def _drive(
         self, begin: Callable[[FollowUp | None], Awaitable[Outcome]], *, interactive: bool
     ) -> Outcome:
-        with self.control.signals():
-            if not interactive:
-                return await begin(None)
-            lines = Lines(prompt=sys.stdin.isatty() and sys.stderr.isatty())
-            return await begin(lines.next)
+        try:
+            with self.control.signals():
+                if not interactive:
+                    return await begin(None)
+                lines = Lines(prompt=sys.stdin.isatty() and sys.stderr.isatty())
+                return await begin(lines.next)
+        finally:
+            if self.control.aborting:
+                # Threads of tools are still waited for; one more signal ends that, too.
+                for number in SIGNALS:
+                    signal.signal(number, signal.SIG_DFL)
 
 
 class Lines:

@@ -15,6 +15,8 @@ from refold.core.errors import RefoldError, StoreError
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 2
+"""Signals that are taken: one suspends, one stops at once."""
 
 
 class Aborted(RefoldError):
@@ -65,24 +67,26 @@ class Control:
     def signals(self) -> Iterator[None]:
         """Take SIGINT and SIGTERM as `stop` while the block runs; a third one ends the process.
 
-        That is safe at any moment: what was acknowledged is on disk. Only for the main thread.
+        That is safe at any moment: what was acknowledged is on disk. It works also where a tool holds up the
+        event loop. Only for the main thread, inside a running loop.
         """
         loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled, number)
+        heard = 0
+
+        def hear(number: int, _: FrameType | None) -> None:
+            nonlocal heard
+            heard += 1
+            if heard > _PATIENCE:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+            loop.call_soon_threadsafe(self.stop)
+
+        before = {number: signal.signal(number, hear) for number in SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, _never if handler is None else handler)
-
-    def _signalled(self, number: signal.Signals) -> None:
-        if self.aborting:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        self.stop()
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     async def unless_aborted(self, work: Awaitable[T]) -> T:
         """Wait for some work, or for the abort, which cancels it.
@@ -145,7 +149,3 @@ async def _first(work: Awaitable[T], event: asyncio.Event) -> tuple[asyncio.Futu
 async def _cancel(task: asyncio.Future[T]) -> None:
     task.cancel()
     await asyncio.wait({task})
-
-
-def _never(_: int, __: FrameType | None) -> None:
-    """Stand for a handler that was not installed from Python and cannot be put back."""

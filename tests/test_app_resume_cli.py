@@ -74,6 +74,14 @@ def broken():
     raise OSError("no key")
 """
 
+IGNORES = """
+    while True:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            pass
+"""
+
 FISK_AI = """#!{python}
 import fcntl, json, os, sys
 from pathlib import Path
@@ -258,14 +266,21 @@ def test_a_second_signal_stops_at_once_and_invents_nothing(place: Place) -> None
     assert (place.world["began c10"], place.world["began c11"]) == (1, 1)
 
 
-def test_a_third_signal_ends_a_tool_that_will_not_stop(place: Place) -> None:
-    stubborn = "\nimport time\nasync def read(name):\n    happened('stuck')\n    time.sleep(30)\n"
-    (place.project / "agents.py").write_text(AGENTS.replace("SCRIPT =", f"{stubborn}\nSCRIPT =", 1))
+@pytest.mark.parametrize(
+    "stubborn",
+    ["    time.sleep(30)", "    await asyncio.to_thread(time.sleep, 30)", IGNORES],
+    ids=["blocks", "thread", "ignores"],
+)
+def test_a_third_signal_ends_a_tool_that_will_not_stop(stubborn: str, place: Place) -> None:
+    tool = f"import time\nasync def read(name):\n    happened('stuck')\n{stubborn}\n"
+    (place.project / "agents.py").write_text(AGENTS.replace("SCRIPT =", f"{tool}\nSCRIPT =", 1))
     running = place.start("run", "agents:make", "--name", "one", "do it")
     until(place, "stuck", running)
-    running.send_signal(signal.SIGKILL)
-    running.wait(10)
-    assert place.reason() == "none"
+    for _ in range(3):
+        time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+    assert running.wait(10) == -signal.SIGINT
+    assert place.reason() in {"none", "cancelled"}
     plan = place.run("resume", "one", "--plan", "--json")
     assert json.loads(plan.stdout)["calls"] == [
         {"id": "c00", "name": "read", "effect": "read", "verdict": "will_run"}
