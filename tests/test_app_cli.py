@@ -720,7 +720,7 @@ def test_an_interrupt_is_silent(monkeypatch: pytest.MonkeyPatch, refold: Any) ->
 
 
 def test_a_real_interrupt_of_a_slow_command(tmp_path: Path) -> None:
-    """A directory that never ends to be listed: the command is stopped while it reads."""
+    """The command is stopped while it reads a long run."""
     line = NATIVE.encode(MetaRecord(version=2, run_id="big", seq=1))
     with (tmp_path / "big.json").open("wb") as file:
         file.write(line)
@@ -733,6 +733,8 @@ def test_a_real_interrupt_of_a_slow_command(tmp_path: Path) -> None:
         [sys.executable, "-c", code, "show", "--json", str(tmp_path / "big.json")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        # A shell that starts the tests in the background makes them deaf to interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:
         assert child.stderr is not None
         child.stderr.readline()
