@@ -115,7 +115,7 @@ def gather(source: Source) -> Gathered:
             bad[item] = _left_out(timeline, item, code, "")
             continue
         span, hole = timeline.span(item), source.hole(item)
-        ranges = ((span.start, span.end),)
+        ranges: tuple[tuple[int, int], ...] = ((span.start, span.end),)
         if hole is not None:
             ranges = ((span.start, hole[0]), (hole[1], span.end))
         recovered = bool(timeline.columns.flags[item] & RECOVERED)
