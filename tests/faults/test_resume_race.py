@@ -1,0 +1,99 @@
+"""Two resumers at once: one wins, the other is told who holds the run, nobody writes beside the winner."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.scripted import Step, World, agent
+
+from refold.core.records import TerminalRecord
+from refold.core.store.journal import JournalStore
+
+RACES = int(os.environ.get("REFOLD_RACES", "150"))
+"""How many races are run; the full measure is 1000."""
+RACER = Path(__file__).with_name("racer.py")
+
+
+class Racer:
+    """One resumer, a process of its own."""
+
+    def __init__(self, project: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, RACER],
+            env={**os.environ, "PYTHONPATH": str(project)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+
+@pytest.fixture(scope="module")
+def racers(project: Path) -> Iterator[tuple[Racer, Racer]]:
+    both = (Racer(project), Racer(project))
+    yield both
+    for racer in both:
+        racer.process.communicate(timeout=30)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> JournalStore:
+    store = JournalStore(tmp_path / "runs")
+    with store.create("run", agent([Step()], World()).opening("go")) as journal:
+        journal.append(TerminalRecord("suspended"))
+    return store
+
+
+def test_one_wins_and_the_other_is_told(racers: tuple[Racer, Racer], store: JournalStore) -> None:
+    wins: Counter[int] = Counter()
+    last = 2
+    for number in range(RACES):
+        order = racers if number % 2 else racers[::-1]
+        for racer in order:
+            racer.tell(f"go {store.directory}")
+        said = [racer.hear() for racer in order]
+        assert sorted(text.split()[0] for text in said) == ["locked", "won"], said
+        first = 0 if said[0].startswith("won") else 1
+        winner, loser = order[first], said[1 - first]
+        assert said[first] == f"won {last}"
+        # Where the winner had the lock, but the loser looked before it showed in /proc, nobody can be named.
+        assert re.search(rf"run is already locked by (process {winner.process.pid} |another process)", loser)
+        wins[first] += 1
+        winner.tell("end")
+        last += 1
+        assert winner.hear() == f"appended {last}"
+    assert store.load("run").last_seq == last
+    assert len(store.path_of("run").read_bytes().splitlines()) == last
+
+
+def test_nobody_writes_beside_the_winner_when_the_lock_file_is_gone(
+    racers: tuple[Racer, Racer], store: JournalStore
+) -> None:
+    first, second = racers
+    before = store.path_of("run").read_bytes()
+    for number in range(max(RACES // 5, 1)):
+        first.tell(f"go {store.directory}")
+        assert first.hear() == "won 2"
+        (store.directory / "run.lock").unlink()
+        if number % 2:
+            (store.directory / "run.lock").touch()
+        second.tell(f"go {store.directory}")
+        assert second.hear().startswith("locked")
+        first.tell("end")
+        assert "the lock file was removed or replaced" in first.hear()
+    assert store.path_of("run").read_bytes() == before
