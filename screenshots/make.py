@@ -27,19 +27,10 @@ SIZE = (120, 34)
 def key_tables() -> str:
     """The keys of each place as Markdown, from the one table that the program itself uses."""
     from refold.app import keys
+    from refold.app.present.help import PLACES
 
-    places: dict[keys.Place, str] = {
-        "runs": "In the list of runs",
-        "run": "In a run",
-        "resume": "Before a resume",
-        "fork": "Before a fork",
-        "lineage": "In the lineage",
-        "list": "In every list",
-        "pager": "In every text",
-        "app": "Everywhere",
-    }
     parts: list[str] = []
-    for place, title in places.items():
+    for place, title in PLACES.items():
         parts += [f"**{title}**", "", "| keys | what | id |", "| --- | --- | --- |"]
         for key in keys.rows(place):
             shown = " ".join(f"`{keys.shown(name)}`" for name in keys.keys_of(key, {}))

@@ -11,7 +11,7 @@ from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.status import StatusName
 
-_PLACES: Final[dict[keys.Place, str]] = {
+PLACES: Final[dict[keys.Place, str]] = {
     "runs": "In the list of runs",
     "run": "In a run",
     "list": "In every list",
@@ -76,8 +76,8 @@ _WIDE: Final = 90
 def lines(width: int, place: str, keymap: Mapping[str, str]) -> list[Line]:
     """The whole page for this width; the keys of the place that it was opened from come first."""
     page: list[Line] = []
-    for each in sorted(_PLACES, key=lambda one: one != place):
-        page += [*_heading(_PLACES[each]), *_keys(each, keymap, width), ()]
+    for each in sorted(PLACES, key=lambda one: one != place):
+        page += [*_heading(PLACES[each]), *_keys(each, keymap, width), ()]
     page += [*_heading("Signs"), *_explained(glyphs.MEANINGS, 12, width), ()]
     page += [*_heading("Status, and the rule behind it"), *_statuses(width), ()]
     page += [*_heading("Words"), *_explained(WORDS, 18, width)]
