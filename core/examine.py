@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from refold.core.errors import BadRecord
 from refold.core.explain import where_it_fails
-from refold.core.findings import CODES, Allowed, Finding
+from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.formats import Columns, Decoder
 from refold.core.journal_text import is_blank
 from refold.core.line_check import remarks
@@ -33,10 +33,6 @@ from refold.core.store.reader import RunReader
 _SHOWN = 80
 _LARGEST = 256 << 20
 """Records above this many bytes are not decoded in one piece."""
-_BLOCK_RESUME = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL", "E_DUP_KEY"})
-"""Warnings with which a run may be forked but not simply be handed to a writer."""
-_BEFORE = frozenset({"E_TORN_TAIL", "E_DUP_KEY"})
-"""Warnings on which a fork has to stand before the line, as with an error."""
 
 
 class _Step(NamedTuple):
@@ -323,11 +319,10 @@ class Examination:
 
     def _finding(self, found: _Waiting, *, resume: bool) -> Finding:
         entry = CODES[found.code]
-        harmless = entry.severity != "error"
         allowed = Allowed(
             view=True,
-            fork_to=self._legal if harmless and found.code not in _BEFORE else found.fork_to,
-            resume=resume and harmless and found.code not in _BLOCK_RESUME,
+            fork_to=found.fork_to if forks_before(found.code) else self._legal,
+            resume=resume and not blocks_resume(found.code),
         )
         message = f"{entry.meaning}: {found.reason}" if found.reason else entry.meaning
         place = found.place

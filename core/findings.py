@@ -5,7 +5,7 @@ The closed list of codes is that of design/safety.md 2.3 and design/contracts.md
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -111,6 +111,24 @@ CODES: dict[str, Code] = {
     "E_BAD_MODE": Code("warning", "readable by others", "chmod 600 the file"),
 }
 """All codes. A code that is not here cannot be reported."""
+
+LEFT_BY_A_CRASH: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
+"""How a run ends whose writer died: named in words of its own, never counted as damage."""
+
+
+def is_damage(code: str) -> bool:
+    """Say whether a finding counts as damage: an error or a warning, and not what a crash leaves."""
+    return CODES[code].severity != "info" and code not in LEFT_BY_A_CRASH
+
+
+def forks_before(code: str) -> bool:
+    """Say whether a fork has to stand before the line of a finding: its record cannot be taken along."""
+    return CODES[code].severity == "error" or code in {"E_TORN_TAIL", "E_DUP_KEY"}
+
+
+def blocks_resume(code: str) -> bool:
+    """Say whether a run with a finding cannot simply be handed to a writer."""
+    return forks_before(code) or code in LEFT_BY_A_CRASH
 
 
 def finding_json(run: str, finding: Finding) -> dict[str, Json]:

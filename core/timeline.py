@@ -31,7 +31,7 @@ from refold.core.columns import (
     Span,
 )
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
-from refold.core.findings import CODES, Allowed, Finding
+from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.state import Counters
 
 
@@ -340,10 +340,9 @@ class Timeline:
 
     def allowed(self, item: int, code: str) -> Allowed:
         """Say what a finding on an item still allows: the last legal fork, and a resume."""
-        harmless = CODES[code].severity != "error" and code not in {"E_TORN_TAIL", "E_DUP_KEY"}
-        last = self.items - 1 if harmless else item - 1
+        last = item - 1 if forks_before(code) else self.items - 1
         completed = self.items > 0 and (self.terminal(self.items - 1) or (0, ""))[1] == "completed"
-        resume = harmless and self.strict_error is None and not completed
+        resume = not blocks_resume(code) and self.strict_error is None and not completed
         return Allowed(view=True, fork_to=self.legal_fork(last), resume=resume)
 
     def legal_fork(self, last_item: int) -> int | None:

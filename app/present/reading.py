@@ -22,13 +22,13 @@ from refold.app.present.record import READ, Answer, Subject, View
 from refold.app.present.rows import TimelineRows
 from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment
 from refold.core.blocks import read_blocks
-from refold.core.columns import ASSISTANT, DAMAGE, RESULT
+from refold.core.columns import ASSISTANT, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
-from refold.core.findings import CODES
-from refold.core.fork import begins_with_prompt
+from refold.core.findings import is_damage
 from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
+from refold.core.standing import facts_of, opening_meta
 from refold.core.state import RunState
-from refold.core.status import Facts, Status, derive
+from refold.core.status import Status, derive
 from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 from refold.core.timeline_state import state_at
@@ -37,7 +37,6 @@ _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
 _LARGE: Final = 262_144
 """Runs above this many bytes may be shown from their end before they are read."""
-_ONLY_NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 
 
 class Reading:
@@ -104,39 +103,14 @@ class Reading:
         """The number on the damage badge: findings that count, what a crash leaves not among them."""
         marks, torn = self.timeline.marks, self.timeline.last_line_mark
         if self._damaged[:2] != (len(marks), torn):
-            count = sum(
-                CODES[mark.code].severity != "info" and mark.code not in _ONLY_NAMED
-                for index, mark in enumerate(marks)
-                if index != torn
-            )
+            count = sum(is_damage(mark.code) for index, mark in enumerate(marks) if index != torn)
             self._damaged = (len(marks), torn, count)
         return self._damaged[2]
 
     def status(self, *, held: bool) -> Status:
         """Give the status as far as the records read so far tell it."""
-        timeline = self.timeline
-        meta = self.reader.meta
-        last = timeline.items - 1
-        terminal = timeline.terminal(last) if last >= 0 else None
-        first = timeline.finding(0) if last >= 0 else None
-        return derive(
-            Facts(
-                has_meta=meta is not None,
-                blank=last < 0,
-                version=self.reader.decoder.version,
-                supported=self.reader.decoder.supported,
-                terminal=None if terminal is None else terminal[1],
-                after_terminal=0
-                if terminal is None
-                else sum(kind != DAMAGE for kind in timeline.columns.kind[terminal[0] + 1 :]),
-                torn=timeline.torn is not None,
-                forked_at=self.inherited_to,
-                prompted=meta is not None and begins_with_prompt(timeline, meta),
-                last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
-                note="" if meta is not None or first is None else f"its first record: {first.message}",
-            ),
-            held=held,
-        )
+        meta = opening_meta(self.timeline, self.reader.meta)
+        return derive(facts_of(self.timeline, meta, self.reader.decoder), held=held)
 
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""

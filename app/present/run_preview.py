@@ -13,7 +13,7 @@ from refold.app.present.runs import WITHHELD, created, damaged_places, moment, u
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
-from refold.core.findings import CODES
+from refold.core.findings import CODES, LEFT_BY_A_CRASH
 from refold.core.summary import RunSummary
 from refold.core.timeline import Timeline
 
@@ -23,8 +23,6 @@ _WORTH_DRAWING: Final = 3
 _LABEL: Final = 12
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _TEXT: Final = 2000
-_NAMED: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
-"""Codes of a tail that a crash leaves: named in words of their own, not counted."""
 
 
 class Details(NamedTuple):
@@ -122,7 +120,7 @@ def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
     elif "E_NO_FINAL_NL" in run.problems:
         said.append([cell("no final newline", "warn")])
     if damaged:
-        named = [code for code in run.problems if code not in _NAMED]
+        named = [code for code in run.problems if code not in LEFT_BY_A_CRASH]
         meanings = [f"{CODES[code].meaning} ({code})" if code in CODES else code for code in named]
         said.append([cell(", ".join(meanings))])
     if said:

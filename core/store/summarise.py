@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from refold.core.blocks import read_blocks
-from refold.core.columns import DAMAGE, META, RESULT
+from refold.core.columns import RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
-from refold.core.findings import CODES
-from refold.core.fork import begins_with_prompt
-from refold.core.formats import HEAD_BYTES, Decoder
+from refold.core.findings import CODES, is_damage
+from refold.core.formats import HEAD_BYTES
 from refold.core.formats.registry import format_of
 from refold.core.records import AssistantRecord, MetaRecord
+from refold.core.standing import facts_of, opening_meta
 from refold.core.status import Facts, derive
 from refold.core.store.files import open_error, open_regular
 from refold.core.store.reader import RunReader
@@ -31,8 +31,6 @@ _LARGEST_RECORD = 1 << 18
 """Records above this many bytes are not decoded for the last words."""
 _TURNS_LOOKED_AT = 8
 _MOST_NAMES = 64
-_ONLY_NAMED = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
-"""What a crash leaves: said, but not counted as damage."""
 _PIECE = 8192
 
 
@@ -42,7 +40,7 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
     last = timeline.items - 1
     if last < 0:
         return _row(found, reader.format.name, Facts(blank=True), problems=("E_EMPTY",))
-    meta = reader.meta if _first_record(timeline) == META else None
+    meta = opening_meta(timeline, reader.meta)
     codes = _codes(timeline)
     if meta is not None and meta.run_id != found.stem:
         codes.append("E_FOREIGN_RUN")
@@ -50,14 +48,14 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
     return _row(
         found,
         reader.format.name,
-        _facts(timeline, meta, reader.decoder, "" if meta is not None else _why_no_meta(timeline)),
+        facts_of(timeline, meta, reader.decoder),
         meta,
         turns=counters.llm_calls,
         calls=timeline.calls(last),
         errors=timeline.errors(last),
         tokens=counters.tokens,
         problems=tuple(sorted(set(codes))),
-        damaged=sum(code not in _ONLY_NAMED for code in codes),
+        damaged=sum(map(is_damage, codes)),
         in_flight=_in_flight(timeline),
         last_words=_last_words(reader),
         tools=timeline.tool_names(),
@@ -77,10 +75,12 @@ def preview(found: Candidate, *, hint: str) -> RunSummary:
     builder = Builder(decoder)
     for line in tail:
         builder.feed(line, 0, 0)
+    # What the end alone lacks, the run may have further up.
+    facts = msgspec.structs.replace(facts_of(builder.timeline, meta, decoder), blank=False, note="")
     return _row(
         found,
         kind.name,
-        _facts(builder.timeline, meta, decoder, ""),
+        facts,
         meta,
         in_flight=_in_flight(builder.timeline),
         complete=False,
@@ -149,38 +149,6 @@ def _row(
         why = "its name is no run id"
         row = msgspec.structs.replace(row, rule=f"{row.rule}; {why}", note=row.note or why)
     return row
-
-
-def _facts(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder, note: str) -> Facts:
-    last = timeline.items - 1
-    terminal = timeline.terminal(last) if last >= 0 else None
-    fork = meta.forked_from if meta is not None else None
-    return Facts(
-        has_meta=meta is not None,
-        version=decoder.version,
-        supported=decoder.supported,
-        terminal=None if terminal is None else terminal[1],
-        after_terminal=0 if terminal is None else _records(timeline, terminal[0] + 1),
-        torn=timeline.torn is not None,
-        forked_at=None if fork is None else fork.seq,
-        prompted=meta is not None and begins_with_prompt(timeline, meta),
-        last_seq=(timeline.last_seq or 0) if last >= 0 else 0,
-        note=note,
-    )
-
-
-def _first_record(timeline: Timeline) -> int:
-    """Give the kind of the first item that is no damage, DAMAGE where there is none."""
-    return next((kind for kind in timeline.columns.kind if kind != DAMAGE), DAMAGE)
-
-
-def _records(timeline: Timeline, first: int) -> int:
-    return sum(kind != DAMAGE for kind in timeline.columns.kind[first:])
-
-
-def _why_no_meta(timeline: Timeline) -> str:
-    first = timeline.finding(0) if timeline.items else None
-    return "its first record cannot be read" if first is None else f"its first record: {first.message}"
 
 
 def _codes(timeline: Timeline) -> list[str]:
