@@ -46,7 +46,9 @@ def _row(branch: Branch, *, focus: bool) -> Line:
         Cell(Safe(f"  {kin.status}"), "dim"),
     ]
     if kin.origin is not None:
-        cells.append(Cell(line(f"  ψ after seq {kin.origin.seq} of {kin.origin.run_id}", 120), "fork"))
+        # The row above says of which run, except at the top of a circle.
+        whose = "" if branch.depth else f" of {kin.origin.run_id}"
+        cells.append(Cell(line(f"  ψ after seq {kin.origin.seq}{whose}", 120), "fork"))
     if STATES[branch.state]:
         cells.append(Cell(Safe(f"  {STATES[branch.state]}"), "warn"))
     if kin.total is not None:

@@ -461,7 +461,7 @@ def test_the_lineage(refold: Any, runs: Path, project: Path) -> None:
     assert answer.rows[1]["own"] == {"turns": 0, "calls": 0, "errors": 0, "tokens": 0}
     words = refold("lineage", runs / "child.json")
     assert words.code == 0
-    assert words.out.splitlines()[1].startswith("▸ ╰ child  ready  ψ after seq 9 of parent")
+    assert words.out.splitlines()[1].startswith("▸ ╰ child  ready  ψ after seq 9  0 turns")
     assert "\x1b" not in words.out
     path.unlink()
     gone = refold("lineage", runs / "child.json")
