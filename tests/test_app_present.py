@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import run_story as story
 
@@ -190,6 +190,7 @@ class TestFixtures:
 
     @settings(max_examples=60)
     @given(st.text(max_size=60), st.integers(24, 130))
+    @example("", 38)
     def test_any_text_fits(self, tmp_path_factory: pytest.TempPathFactory, text: str, width: int) -> None:
         lines = [
             story.meta(1, "run", text),

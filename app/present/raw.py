@@ -68,7 +68,7 @@ class RawRows:
     def _bytes_for(self, room: int) -> int:
         """Give how many bytes surely fit on a row, whatever their pictures take."""
         if self._as_hex:
-            return _HEX if room >= _HEX * 4 + 2 else _SMALL_HEX if room >= _SMALL_HEX * 4 + 1 else 4
+            return next((count for count in (_HEX, _SMALL_HEX) if room >= 4 * count + 2), 4)
         sample = self._read(0, min(self.length, _LOOKED_AT))
         if sample.isascii() and self.length <= _LOOKED_AT:
             return room
