@@ -376,6 +376,24 @@ def test_a_plan_is_for_the_bytes_it_was_made_from(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["the-child.json"]
 
 
+def test_a_last_line_that_goes_on_is_another_record(tmp_path: Path) -> None:
+    path = native_run(tmp_path)
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    path.write_bytes(b"\n".join(lines[:4]))
+    with RunReader.open(path) as reader:
+        reader.index_all()
+        plan = planned(reader, 3)
+    with path.open("ab") as file:
+        file.write(lines[4] + b"\n")
+    with pytest.raises(PlanOutdated):
+        carry_out(plan)
+    with path.open("r+b") as file:
+        file.write(data)
+    path.write_bytes(data)
+    assert carry_out(plan).path.read_bytes().split(b"\n")[1:] == [*lines[1:4], b""]
+
+
 def test_a_parent_rewritten_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = run_of(tmp_path / "parent.json", "fisk-ai-v3", 12)
     with RunReader.open(path) as reader:

@@ -173,6 +173,9 @@ class _Parent:
         plan, path = self._plan, Path(self._plan.path)
         stop = plan.end - 1
         foot = read_range(self._fd, max(0, stop - FOOT), stop, path)
+        # A last line without its newline may have got more than that since.
+        if read_range(self._fd, stop, plan.end, path) not in (b"\n", b""):
+            raise self._outdated("was rewritten since the plan was made")
         meta_line = read_range(self._fd, plan.head, plan.head + len(plan.meta_line), path)
         if hashlib.sha256(foot).hexdigest() != plan.foot or meta_line != plan.meta_line:
             raise self._outdated("was rewritten since the plan was made")
