@@ -62,10 +62,9 @@ class InnerRun:
         return cls(path, since, in_background(command, cwd=directory))
 
     @property
-    def last_words(self) -> str:
-        """What the child said last that is not empty."""
-        said = [line.strip() for line in self._said if line.strip()]
-        return said[-1].decode(errors="replace") if said else ""
+    def said(self) -> tuple[str, ...]:
+        """The last lines that the child said, blank ones left out."""
+        return tuple(line.decode(errors="replace") for line in self._said if line.strip())
 
     @property
     def pid(self) -> int:

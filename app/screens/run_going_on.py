@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from textual import on
 
 from refold.app.inner_run import InnerRun, inner_runs
+from refold.app.lines import Role
 from refold.app.present import units
 from refold.app.present.reading import Reading
-from refold.app.safe import Safe
+from refold.app.safe import Safe, line
 from refold.app.screens.going_on import GoingOnScreen
+from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.timeline import Timeline
 
 _REPLY: Final = "reply"
+_PATIENCE: Final = 0.4
+"""Seconds in which the last records are read after the agent has ended."""
+_LINES: Final = 8
+_TEXT: Final = 600
 
 
 class RunGoingOnScreen(GoingOnScreen):
@@ -83,10 +90,20 @@ class RunGoingOnScreen(GoingOnScreen):
         inner = self._inner
         if inner is not None and inner.ended is not None:
             self._outcome, self._well = f"the agent {inner.ended.sentence}", inner.ended.fine
-            if not inner.ended.fine and inner.last_words:
-                self._outcome += f": {inner.last_words}"
         self._look_where_it_stands()
         self.refresh_bindings()
+        if inner is not None and inner.ended is not None and not self._well:
+            self.set_timer(_PATIENCE, partial(self._tell_why, inner))
+
+    def _tell_why(self, inner: InnerRun) -> None:
+        """Show what the agent said last where the run itself does not tell why it ended."""
+        said = inner.said[-_LINES:]
+        timeline = self._reading.timeline if self._reading is not None else None
+        told = timeline is not None and timeline.items and timeline.kind(timeline.items - 1) == "terminal"
+        killed = inner.ended is not None and inner.ended.signal is not None
+        if said and not told and not killed and self.app.screen is self:
+            rows: list[tuple[Safe, Role]] = [(line(row, _TEXT), "text") for row in said]
+            self.app.push_screen(NoticeScreen(Safe(f"It did not go on: {self._outcome}"), rows))
 
     def _look_where_it_stands(self) -> None:
         """Say what goes on; offer the line to answer on where the run waits for one."""
