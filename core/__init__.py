@@ -2,7 +2,7 @@
 
 A library of its own: it imports neither Textual nor anything of the program. Names are loaded when
 they are first used, so that importing one module does not import all of them. The fold of a whole
-sequence of records is `refold.core.fold.fold`: here that name is the module.
+sequence of records is `refold.core.fold.fold`: here that name is the module, as `salvage` is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refold.core.control import Control
     from refold.core.errors import BadRecord, FoldError, RefoldError, RunExists, StoreError
     from refold.core.fingerprint import differences
-    from refold.core.fold import Fold, salvage
+    from refold.core.fold import Fold
     from refold.core.formats.journal import FISK_AI, NATIVE
     from refold.core.journal_text import fold_bytes, strict_records
     from refold.core.records import (
@@ -45,7 +45,7 @@ _HOMES = {
     "control": ("Control",),
     "errors": ("BadRecord", "FoldError", "RefoldError", "RunExists", "StoreError"),
     "fingerprint": ("differences",),
-    "fold": ("Fold", "salvage"),
+    "fold": ("Fold",),
     "formats.journal": ("FISK_AI", "NATIVE"),
     "journal_text": ("fold_bytes", "strict_records"),
     "records": (
@@ -120,7 +120,6 @@ __all__ = [
     "open_to_resume",
     "plan_resume",
     "read_facts",
-    "salvage",
     "state_json",
     "strict_records",
 ]
