@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         return tell(outcome, None, "", printer, as_json=arguments.json)
     store = JournalStore(_directory(settings))
     with store.create(arguments.name, agent.opening(prompt, interactive=arguments.chat)) as journal:
-        again = spelled(_resuming(journal, arguments.agent, settings, printer))
+        again = spelled(resuming(journal, arguments.agent, settings, printer))
         printer.note(f"refold: kept as {journal.run_id} in {journal.path}")
         try:
             outcome = live.run(agent, prompt, journal, interactive=arguments.chat)
@@ -69,17 +69,18 @@ def _directory(settings: Settings) -> Path:
     return (named or default)[-1]
 
 
-def _resuming(journal: Journal, factory: str, settings: Settings, printer: Printer) -> tuple[str, ...]:
-    """Note which agent it is, and give the command that resumes the run."""
+def resuming(journal: Journal, factory: str, settings: Settings, printer: Printer) -> tuple[str, ...]:
+    """Note which agent a run has, and where it works; give the command that resumes it."""
     lies_at_home = any(
         root.path == journal.path.parent and root.origin != "--root" for root in settings.roots
     )
     command = ("refold", "resume", journal.run_id if lies_at_home else str(journal.path))
+    here, notes = str(Path.cwd()), NotesStore(settings.notes_dir)
+    known = notes.read(journal.path)
+    if (known.agent, known.cwd) == (factory, here):
+        return command
     try:
-        NotesStore(settings.notes_dir).update(
-            journal.path,
-            lambda notes: msgspec.structs.replace(notes, agent=factory, cwd=str(Path.cwd())),
-        )
+        notes.update(journal.path, lambda noted: msgspec.structs.replace(noted, agent=factory, cwd=here))
     except StoreError as error:
         printer.note(f"refold: which agent it is could not be noted: {error}")
         return (*command, "--agent", factory)

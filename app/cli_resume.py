@@ -47,12 +47,14 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     with open_run(arguments.run, settings) as reader:
         path, format_name = reader.path.absolute(), reader.format.name
     notes = NotesStore(settings.notes_dir).read(path)
-    agent = agent_of(path, format_name, settings, notes, factory=arguments.agent, config=arguments.config)
+    agent = agent_of(
+        path, format_name, settings, notes, factory=arguments.agent, config=_absolute(arguments.config)
+    )
     if arguments.plan:
         return _show_plan(agent, notes, request, arguments, settings, printer)
     try:
         if agent.native:
-            return _go_on(agent, request, arguments, printer)
+            return _go_on(agent, request, arguments, settings, printer)
         return _hand_over(agent, notes, request, arguments, settings, printer)
     except ResumeRefused as refused:
         _print(refused.plan, agent, printer, as_json=arguments.json)
@@ -60,6 +62,11 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     except TornTail as torn:
         printer.error(f"{torn.plan.file.path}: {torn.plan.sentence}; agree to it with --repair")
         return REFUSED
+
+
+def _absolute(path: str) -> str:
+    """Give a path that means the same where the other tool is started."""
+    return str(Path(path).expanduser().absolute()) if path else ""
 
 
 def decisions(given: list[str] | tuple[str, ...]) -> dict[str, Decision]:
@@ -115,9 +122,15 @@ def _print(plan: ResumePlan, agent: RunAgent, printer: Printer, *, as_json: bool
         printer.line(row)
 
 
-def _go_on(agent: RunAgent, request: ResumeRequest, arguments: argparse.Namespace, printer: Printer) -> int:
+def _go_on(
+    agent: RunAgent,
+    request: ResumeRequest,
+    arguments: argparse.Namespace,
+    settings: Settings,
+    printer: Printer,
+) -> int:
     """Resume a native run in this process."""
-    from refold.app.cli_agent import loaded, stopped
+    from refold.app.cli_agent import loaded, resuming, stopped
     from refold.app.live import Live, tell
     from refold.core.errors import StoreError
     from refold.core.store.journal import JournalStore
@@ -129,9 +142,9 @@ def _go_on(agent: RunAgent, request: ResumeRequest, arguments: argparse.Namespac
     with contextlib.suppress(OSError):
         os.chdir(agent.directory)
     made = loaded(agent.factory, Path(agent.directory))
-    again = spelled(agent.command())
     store = JournalStore(agent.run.parent)
     with open_to_resume(store, agent.run.stem, made, request=request, expected=arguments.expect) as opened:
+        again = spelled(resuming(opened.journal, agent.factory, settings, printer))
         if opened.journal.repaired is not None:
             printer.note(f"refold: repaired: {opened.journal.repaired.sentence}")
         for note in opened.plan.notes:

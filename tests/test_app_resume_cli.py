@@ -477,6 +477,8 @@ def test_a_copy_on_another_machine_goes_on_there(cut: Place, tmp_path: Path) -> 
         state = fold_bytes((each.store / "one.json").read_bytes())
         ends.append((state, each.world, len(each.records())))
     assert ends[0] == ends[1]
+    there.cut(5)
+    assert there.run("resume", "one", cwd=there.home).returncode == 0
 
 
 def test_a_moved_run_is_still_known(cut: Place, tmp_path: Path) -> None:
@@ -547,6 +549,8 @@ def test_another_tool_gets_its_own_arguments_and_its_status_is_ours(foreign: Pla
     notes = NotesStore(foreign.home / "state" / "refold" / "notes").read(path)
     assert [(each.forced, each.reason) for each in notes.resumes] == [(False, ""), (True, "a new model")]
     assert notes.config == "/etc/agent.yaml"
+    relative = foreign.run("resume", run, "--config", "own.yaml")
+    assert json.loads(relative.stdout)["arguments"][-1] == str(foreign.project / "own.yaml")
 
 
 def test_decisions_reach_the_journal_of_another_tool_and_our_notes(foreign: Place) -> None:
