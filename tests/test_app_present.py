@@ -191,6 +191,7 @@ class TestFixtures:
     @settings(max_examples=60)
     @given(st.text(max_size=60), st.integers(24, 130))
     @example("", 38)
+    @example("\n\uaaf7\ud7fc", 24)
     def test_any_text_fits(self, tmp_path_factory: pytest.TempPathFactory, text: str, width: int) -> None:
         lines = [
             story.meta(1, "run", text),

@@ -40,7 +40,7 @@ def _lines(value: Json, width: int, indent: int, lead: tuple[Cell, ...], end: st
 
 
 def _text(value: str, width: int, indent: int, lead: tuple[Cell, ...], end: str) -> Iterator[Line]:
-    yield (*lead, Cell(Safe('"'), "json-string"))
+    yield from flow((*lead, Cell(Safe('"'), "json-string")), width, indent + _STEP, words=False)
     for row in value.split("\n"):
         yield from paragraph(safe.block(row)[0], width, "json-string", indent=min(indent + _STEP, width // 2))
     yield (lead[0], Cell(Safe('"'), "json-string"), _mark(end))
