@@ -13,6 +13,7 @@ from textual import events
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.dom import DOMNode
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -31,6 +32,8 @@ DEAF_SECONDS: Final = 0.05
 """After the start, answers of the terminal to what stood on it before are not taken for keys."""
 EARLY_SECONDS: Final = 0.005
 """How soon to try again with keys that came before their screen."""
+KEY_SECONDS: Final = 0.25
+"""How long a key may keep the next one back."""
 STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that end the program as if it had been quit, but for the exit code: 128 and the signal's number."""
 
@@ -77,6 +80,7 @@ class RefoldApp(App[None]):
             self._gates.append(Colourless())
         self._deaf_until = 0.0
         self._early: list[events.InputEvent | events.Paste] = []
+        self._key_until = 0.0
         self.background_faults: list[BaseException] = []
         """What failed in the background since the start."""
         for theme in themes.THEMES:
@@ -126,27 +130,47 @@ class RefoldApp(App[None]):
         """Pass the event on, but no key that nobody can have pressed, and none to a screen not yet there."""
         if isinstance(event, (events.Key, events.Paste)) and time.monotonic() < self._deaf_until:
             return
-        if isinstance(event, (events.InputEvent, events.Paste)) and (
-            self._early or not self._can_take_keys()
-        ):
-            self._early.append(event)
-            if len(self._early) == 1:
-                self.set_timer(EARLY_SECONDS, self._hand_on)
-            return
+        if isinstance(event, (events.InputEvent, events.Paste)) and not event.is_forwarded:
+            under_way = time.monotonic() < self._key_until and not isinstance(event, events.MouseEvent)
+            if self._early or under_way or not self._can_take_keys():
+                self._early.append(event)
+                if len(self._early) == 1:
+                    self.set_timer(EARLY_SECONDS, self._hand_on)
+                return
+            self._follow(event)
         await super().on_event(event)
+
+    def _follow(self, event: events.InputEvent | events.Paste) -> None:
+        """Keep the next key back until this one has done what it is bound to.
+
+        Textual (8.2.8) sends keys to the widget with the focus as they come, and a key that no widget takes
+        rises to the application before it acts. Of a word typed at once after the key that opens a prompt,
+        every letter would be a command to the list below it.
+        """
+        if isinstance(event, events.Key):
+            self._key_until = time.monotonic() + KEY_SECONDS
+            way = [*(self.focused or self.screen).ancestors_with_self, self]
+            # The way that the key goes, behind it; the last step is behind the focus that it may have moved.
+            self.call_later(self._walk, way)
+
+    def _walk(self, way: list[DOMNode]) -> None:
+        while way:
+            if way.pop(0).call_later(self._walk, way):
+                return
+        self._key_until = 0.0
 
     def _can_take_keys(self) -> bool:
         """A screen that was just opened has no widgets yet, and its actions would not find them."""
         return bool(self.screen_stack) and self.screen.is_mounted
 
-    def _hand_on(self) -> None:
-        """Give the screen what was typed before it was there, in order."""
-        if not self._can_take_keys():
+    async def _hand_on(self) -> None:
+        """Give the screen what was held back, in order, as soon as it can take it."""
+        if self._early and self._can_take_keys() and time.monotonic() >= self._key_until:
+            event = self._early.pop(0)
+            self._follow(event)
+            await super().on_event(event)
+        if self._early:
             self.set_timer(EARLY_SECONDS, self._hand_on)
-            return
-        early, self._early = self._early, []
-        for event in early:
-            self.post_message(event)
 
     def notify(
         self,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests import story
 from tests.story import Writing
+from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
 
@@ -417,3 +418,20 @@ async def test_runs_that_were_read_before_the_first_layout_are_shown(
         await seen.until(lambda: "run-000" in seen.pager("#preview"))
         assert [plain(screen.listing.rows.line(row, 118)).split()[2] for row in range(3)] == seen.ids
         assert screen.listing.cursor == 0
+
+
+async def test_a_word_typed_at_once_behind_its_key_is_a_filter_and_no_command(
+    runs: Path, tmp_path: Path
+) -> None:
+    """`l` and `enter` would open other screens, were they sent to the list."""
+    many(runs, 3)
+    story.put(runs, "all", Writing("all", "another").turn("one"), 90)
+    async with shown(runs, tmp=tmp_path) as seen:
+        for key in ("slash", *"all", "enter"):
+            seen.pilot.app.post_message(events.Key(key, {"slash": "/", "enter": "\r"}.get(key, key)))
+        await seen.until(lambda: seen.ids == ["all"])
+        assert seen.is_current()
+        for key in ["down"] * 50:
+            seen.pilot.app.post_message(events.Key(key, None))
+        seen.pilot.app.post_message(events.Key("escape", None))
+        assert await seen.until(lambda: len(seen.ids) == 4) < 2
