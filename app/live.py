@@ -53,7 +53,8 @@ class Live:
             if self.control.aborting
             else "refold: it suspends at the next boundary; once more stops it at once"
         )
-        self._say((Cell(Safe(said), "warn"),))
+        # A terminal echoes the key that interrupts and leaves the cursor behind it.
+        self._say((Cell(Safe("\n" if sys.stderr.isatty() else "")), Cell(Safe(said), "warn")))
 
     def _say(self, row: Line) -> None:
         if self._unheard:
@@ -183,7 +184,8 @@ def tell(outcome: Outcome, journal: Journal | None, again: str, printer: Printer
     """
     if as_json:
         printer.json(outcome_json(outcome, journal))
-    else:
+    elif not (sys.stdout.isatty() and sys.stderr.isatty()):
+        # On a terminal it stands there already, as the last turn.
         for row in block(outcome.text.strip("\n")):
             printer.text(row)
     if outcome.reason != "completed" and journal is not None:

@@ -325,7 +325,9 @@ def test_an_interrupt_where_the_user_speaks_suspends_at_once(place: Place) -> No
         terminal.wait("You said: more")
         terminal.wait(lambda screen: screen.endswith(">"))
         terminal.send("ctrl+c")
-        terminal.wait("it goes on with: refold resume one")
+        shown = terminal.wait("it goes on with: refold resume one")
+        assert shown.count("You said: more") == 1
+        assert "\nrefold: it suspends at the next boundary" in shown
         assert terminal.ended() == 0
     assert place.reason() == "suspended"
 
