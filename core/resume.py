@@ -317,6 +317,11 @@ def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
     return []
 
 
+def decided_text(decision: Decision) -> str:
+    """Give what is recorded as the result of a call that was decided as failed or done."""
+    return decision.text or "outcome unknown: recorded as failed"
+
+
 def ends_on_reply(state: RunState) -> bool:
     """Say whether the model spoke last and is not to go on: there is nothing to send it."""
     last = state.messages[-1].role if state.messages else ""

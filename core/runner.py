@@ -31,7 +31,7 @@ from refold.core.records import (
     ToolResultRecord,
     UserRecord,
 )
-from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, ends_on_reply
+from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, decided_text, ends_on_reply
 from refold.core.state import RunState
 
 FollowUp = Callable[[], Awaitable[str | None]]
@@ -276,21 +276,14 @@ class Runner:
         for call in calls:
             decision = call.decision
             if call.id in waiting and decision is not None and decision.choice != "rerun":
-                failed = decision.choice == "failed"
-                text = decision.text or "outcome unknown: recorded as failed"
-                self._answered(call, ToolResult(text, is_error=failed))
+                self._answered(call, ToolResult(decided_text(decision), is_error=decision.choice == "failed"))
         await self._calls.run([call for call in calls if call.id in waiting and call.verdict == "will_run"])
 
     def _begun(self, call: PlannedCall) -> None:
         self._watch(Progress("call", 0, name=call.name, input=call.input))
 
     def _answered(self, call: PlannedCall, result: ToolResult) -> None:
-        block: Json = {
-            "tool_use_id": call.id,
-            "is_error": result.is_error,
-            "content": [{"text": result.content, "type": "text"}],
-            "type": "tool_result",
-        }
+        block = self._decoder.result_of(call.id, result.content, is_error=result.is_error)
         seq = self._append(ToolResultRecord(call.id, block, decision=call.decision))
         self._watch(Progress("result", seq, result.content, call.name, result.is_error))
 

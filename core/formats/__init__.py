@@ -72,6 +72,10 @@ class Decoder(Protocol):
         """Give the blocks of the user message that a prompt stands for."""
         ...
 
+    def result_of(self, call_id: str, text: str, *, is_error: bool) -> Json:
+        """Give the result of a call as a tool result record of this version holds it."""
+        ...
+
     def result_content(self, result: Json) -> Json:
         """Give the block that stands for a result in a message."""
         ...

@@ -89,6 +89,11 @@ class NeutralDecoder(LineDecoder):
         """Give the blocks of the user message that a prompt stands for."""
         return ({"text": {"text": prompt}},)
 
+    def result_of(self, call_id: str, text: str, *, is_error: bool) -> Json:
+        """Give the result of a call as a tool result record of this version holds it."""
+        result: dict[str, Json] = {"tool_use_id": call_id, "content": text}
+        return {**result, "is_error": True} if is_error else result
+
     def result_content(self, result: Json) -> Json:
         """Give the block that stands for a result in a message: the result, wrapped."""
         return {"tool_result": result}

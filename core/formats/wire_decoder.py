@@ -87,6 +87,15 @@ class WireDecoder(LineDecoder):
         """Give the blocks of the user message that a prompt stands for."""
         return ({"text": prompt, "type": "text"},)
 
+    def result_of(self, call_id: str, text: str, *, is_error: bool) -> Json:
+        """Give the result of a call as a tool result record of this version holds it."""
+        return {
+            "tool_use_id": call_id,
+            "is_error": is_error,
+            "content": [{"text": text, "type": "text"}],
+            "type": "tool_result",
+        }
+
     def result_content(self, result: Json) -> Json:
         """Give the block that stands for a result in a message: the result itself."""
         return result

@@ -17,12 +17,11 @@ import msgspec
 from refold.core.agent import Agent
 from refold.core.columns import DAMAGE, RECOVERED, TERMINAL
 from refold.core.errors import BadRecord, FoldError, StoreError
-from refold.core.formats.journal import FISK_AI, NATIVE, JournalFormat
+from refold.core.formats.journal import NATIVE
+from refold.core.formats.registry import by_name
 from refold.core.records import (
     AssistantRecord,
-    Decision,
     Fingerprint,
-    Json,
     MetaRecord,
     Record,
     Resumed,
@@ -37,6 +36,7 @@ from refold.core.resume import (
     ResumePlan,
     ResumeRefused,
     ResumeRequest,
+    decided_text,
     plan_resume,
 )
 from refold.core.state import RunState
@@ -206,13 +206,15 @@ def hand_over(
     """
     request = request or ResumeRequest()
     with RunReader.open(path, hint=hint) as reader:
-        store = JournalStore(path.parent, _writable(reader))
+        store = JournalStore(path.parent, by_name(reader.format.name))
     with _opened(store, path.stem, request, repair) as journal, RunReader.open(path, hint=hint) as reader:
         plan = _decided(reader, now, effects or {}, notes or Notes(), request, expected)
         for call in plan.calls:
             decision = call.decision
             if decision is not None and decision.choice != "rerun":
-                journal.append(ToolResultRecord(call.id, _result(reader, call.id, decision)))
+                failed = decision.choice == "failed"
+                result = reader.decoder.result_of(call.id, decided_text(decision), is_error=failed)
+                journal.append(ToolResultRecord(call.id, result))
         return plan
 
 
@@ -364,22 +366,3 @@ def _repair(reader: RunReader) -> RepairPlan | None:
 
 def _held_by(holder: Holder | None) -> str:
     return "" if holder is None else f"process {holder.pid} ({holder.command})"
-
-
-def _writable(reader: RunReader) -> JournalFormat:
-    return FISK_AI if reader.format.name == FISK_AI.name else NATIVE
-
-
-def _result(reader: RunReader, call_id: str, decision: Decision) -> Json:
-    """Give the result that a decision led to, in the shape of the version that reads it."""
-    failed = decision.choice == "failed"
-    text = decision.text or "outcome unknown: recorded as failed"
-    if reader.decoder.version >= 3 and reader.format.name == FISK_AI.name:
-        plain: dict[str, Json] = {"tool_use_id": call_id, "content": text}
-        return {**plain, "is_error": True} if failed else plain
-    return {
-        "tool_use_id": call_id,
-        "is_error": failed,
-        "content": [{"text": text, "type": "text"}],
-        "type": "tool_result",
-    }
