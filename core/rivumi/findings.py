@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from refold.core.findings import CODES, Allowed, Finding, Severity
@@ -140,11 +141,13 @@ def _lines(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         other = [event for event in log.events if event.task_id not in {None, task}]
         for event in other[:_FIRST]:
             yield make("E_FOREIGN_RUN", f"the event is of task {event.task_id}", event)
-    if snapshot.manifest.known:
-        for event in log.events:
-            if event.event_type not in KNOWN:
-                yield make("E_UNKNOWN_KIND", f"unknown type {event.event_type}", event, severity="info")
+    yield from islice(_oddities(make, log, external=not snapshot.manifest.known), 3 * _FIRST)
+
+
+def _oddities(make: _Maker, log: EventLog, *, external: bool) -> Iterator[Finding]:
     for event in log.events:
+        if not external and event.event_type not in KNOWN:
+            yield make("E_UNKNOWN_KIND", f"unknown type {event.event_type}", event, severity="info")
         if event.odd:
             yield make("E_BAD_RECORD", f"line {event.line}: {'; '.join(event.odd)}", event)
         if event.end - event.start > MAX_LINE:

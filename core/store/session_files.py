@@ -69,7 +69,7 @@ def read_run(
         StoreError: It cannot be looked into.
     """
     link = path.is_symlink()
-    directory = Path(os.path.abspath(path.resolve() if link else path))  # noqa: PTH100 - parents stay as named
+    directory = path.resolve() if link else path
     names = _names(directory)
     side = {name: _part(directory, name, SIDE_LIMIT) for name in _SIDE}
     manifest, events, moving = _pair(directory, events_limit)
@@ -79,7 +79,7 @@ def read_run(
         )
     lock = _lock(directory / LOCK)
     return Snapshot(
-        directory.name,
+        Path(os.path.abspath(directory)).name,  # noqa: PTH100 - of a path like "." too; the parents stay as named
         manifest,
         side["request.json"],
         events,
