@@ -115,6 +115,7 @@ async def test_a_conversation_goes_on_where_the_user_speaks(given: Settings) -> 
         await ended(pilot)
         await until(pilot, lambda: "the agent ended well · 3 records added after seq 2" in text(pilot))
         assert "▮ suspended" in text(pilot)
+        assert sum(row[1:2] == "+" for row in shown(app)) == 3, "what was added is marked"
         assert run.check_action("suspend", ()) is False
         assert run.check_action("reply", ()) is False
         assert app.background_faults == []

@@ -12,6 +12,7 @@ from refold.app.inner_run import InnerRun, inner_runs
 from refold.app.lines import Role
 from refold.app.present import units
 from refold.app.present.reading import Reading
+from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe, line
 from refold.app.screens.going_on import GoingOnScreen
 from refold.app.screens.notice import NoticeScreen
@@ -44,6 +45,8 @@ class RunGoingOnScreen(GoingOnScreen):
         """How that ended; empty while it has not."""
         self._well = True
         self._waits = False
+        self._offered = -1
+        """How many records there were when the line to answer on was opened by itself."""
         self._leads = False
         """Whether the cursor is still to be put on what was added."""
 
@@ -78,13 +81,22 @@ class RunGoingOnScreen(GoingOnScreen):
         if self._inner is not None:
             self._inner.forget(self._stage_changed)
         self._inner, self._since, self._outcome = inner, inner.since, ""
+        self._mark_added()
         inner.watch(self._stage_changed)
         self._stage_changed()
 
     def came_back(self, since: int, outcome: str, *, well: bool) -> None:
         """Show what was added while the terminal was somebody else's, and how that ended."""
         self._since, self._outcome, self._well, self._leads = since, outcome, well, True
+        self._mark_added()
         self._say()
+
+    def _mark_added(self) -> None:
+        """Let the rows that are there already mark what is new."""
+        rows = self.timeline.rows
+        if isinstance(rows, TimelineRows):
+            rows.added_after = self._since
+            self.timeline.refresh_rows()
 
     def _stage_changed(self) -> None:
         inner = self._inner
@@ -121,12 +133,13 @@ class RunGoingOnScreen(GoingOnScreen):
         if self._leads and reading is not None and reading.reader.complete:
             self._leads = False
             self._lead(reading.timeline)
-        if self._waits and not waited:
+        if self._waits != waited:
             self.refresh_bindings()
+        if self._waits and reading is not None and reading.timeline.items != self._offered:
+            self._offered = reading.timeline.items
             if self.app.screen is self:
                 self.action_reply()
         elif waited and not self._waits:
-            self.refresh_bindings()
             prompt = self.query_one(PromptBar)
             if prompt.is_open and prompt.purpose == _REPLY:
                 prompt.close()
