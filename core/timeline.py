@@ -324,7 +324,8 @@ class Timeline:
         mark = self.marks[index]
         code = "E_TORN_TAIL" if index == self.last_line_mark else mark.code
         entry = CODES[code]
-        message = f"{entry.meaning}: {mark.reason}" if mark.reason else entry.meaning
+        said = not mark.reason or mark.reason.startswith(entry.meaning)
+        message = (mark.reason or entry.meaning) if said else f"{entry.meaning}: {mark.reason}"
         line = self.columns.line[mark.item] if mark.item < self.items else 0
         return Finding(
             code=code,
