@@ -28,6 +28,7 @@ from refold.core.records import (
     UnknownRecord,
 )
 from refold.core.recover import LONGEST, recover
+from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.store.reader import RunReader
 
 _SHOWN = 80
@@ -217,11 +218,16 @@ class Examination:
                 self._legal = step.seq
         self._seen_seq = step.seq
 
-    def _check(self, step: _Step, *, recovered: bool) -> tuple[list[tuple[str, str]], bool, bool]:
+    def _check(self, step: _Step, *, recovered: bool) -> tuple[list[Problem], bool, bool]:
         """Give what is wrong with a record, whether it is folded, and whether the strict fold refuses it."""
         kind, _, detail = step.kind.partition(":")
         first = not self._records and not recovered
-        problems, breaks = self._first(kind, step.seq) if first else self._order(step.seq)
+        if first:
+            problems = opening_problems(kind, step.seq, self._decoder, has_meta=self._has_meta)
+            breaks = kind != "meta" or not self._decoder.readable
+        else:
+            problems = order_problems(step.seq, self._seen_seq)
+            breaks = step.seq <= self._strict_seq
         if step.run_id is not None and step.run_id != self._run_id:
             problems.append(("E_FOREIGN_RUN", f"run_id {_short(step.run_id)}"))
         if kind == "incomplete":
@@ -235,29 +241,6 @@ class Examination:
         if self._ended:
             problems.append(("E_AFTER_TERMINAL", f"seq {step.seq} follows the end"))
         return problems, True, breaks
-
-    def _first(self, kind: str, seq: int) -> tuple[list[tuple[str, str]], bool]:
-        problems: list[tuple[str, str]] = []
-        if kind != "meta":
-            if not self._has_meta:
-                problems.append(("E_NO_META", f"the first record is {kind}"))
-        elif not self._decoder.readable:
-            known = self._decoder.supported
-            problems.append(("E_NEWER_VERSION", f"version {self._decoder.version}, read up to {known}"))
-        if seq != 1 and not self._has_meta:
-            problems.append(("E_SEQ_GAP", f"the first record has seq {seq}"))
-        return problems, kind != "meta" or not self._decoder.readable
-
-    def _order(self, seq: int) -> tuple[list[tuple[str, str]], bool]:
-        breaks = seq <= self._strict_seq
-        if seq == self._seen_seq:
-            return [("E_SEQ_DUP", f"seq {seq} stands twice")], breaks
-        if seq < self._seen_seq:
-            return [("E_SEQ_BACK", f"seq {seq} after {self._seen_seq}")], breaks
-        if self._seen_seq >= 0 and seq > self._seen_seq + 1:
-            missing = seq - self._seen_seq - 1
-            return [("E_SEQ_GAP", f"{missing} missing between seq {self._seen_seq} and {seq}")], breaks
-        return [], breaks
 
     def _pair(self, step: _Step, place: _Place) -> Iterator[Finding]:
         """Hold calls against results, and turns against each other."""

@@ -33,6 +33,7 @@ from refold.core.formats import Columns as Line
 from refold.core.formats import Decoder
 from refold.core.journal_text import is_blank
 from refold.core.recover import recover
+from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.state import in_64_bits
 from refold.core.timeline import Timeline
 
@@ -67,6 +68,18 @@ class _Fold:
     """The last terminal record says completed and nothing followed it yet."""
     suspect: tuple[int, int, str] | None = None
     """An unreadable last line: first item after it, line number, reason."""
+    llm: int = 0
+    """The last entry of the column of this name; those below likewise."""
+    results: int = 0
+    remote: int = 0
+    calls: int = 0
+    errors: int = 0
+    in_tokens: int = 0
+    out_tokens: int = 0
+    cache_read: int = 0
+    cache_create: int = 0
+    last_assistant: int = 0
+    messages: int = 1
 
     def copy(self) -> _Fold:
         return replace(self, waiting=dict(self.waiting), answered=set(self.answered))
@@ -295,63 +308,47 @@ class Builder:
             return not fold.left and (fold.iteration is None or line.iteration > fold.iteration)
         return kind == TERMINAL or (kind == USER and not fold.left)
 
-    def _check(self, line: Line, kind: int, *, recovered: bool) -> tuple[int, list[tuple[str, str]]]:
+    def _check(self, line: Line, kind: int, *, recovered: bool) -> tuple[int, list[Problem]]:
         """Apply the strict rules to one record; give its kind (-1: not folded) and what is wrong."""
-        fold, problems = self._fold, list[tuple[str, str]]()
+        fold, problems = self._fold, list[Problem]()
         shape, _, detail = line.kind.partition(":")
         seq = line.seq
         if fold.first and not recovered:
-            problems += self._first(shape, seq)
+            self._refuse_opening(shape)
+            problems += opening_problems(shape, seq, self.decoder, has_meta=fold.has_meta)
         else:
-            problems += self._order(seq, recovered=recovered)
+            if not recovered and not fold.first and seq <= fold.last_seq:
+                self._refuse(CorruptJournal(f"seq {seq} not increasing after {fold.last_seq}"))
+            problems += order_problems(seq, fold.seen_seq)
         if shape == "incomplete":
             what = "duplicate meta" if detail == "meta" else f"{detail} record with no payload"
-            self._refuse_unless(recovered, f"{what} at seq {seq}")
+            self._corrupt(f"{what} at seq {seq}", recovered=recovered)
             return -1, [*problems, ("E_NO_PAYLOAD", f"{detail} at seq {seq}")]
         if shape == "unknown":
-            self._refuse_unless(recovered, f'unknown record protocol "{detail}" at seq {seq}')
+            self._corrupt(f'unknown record protocol "{detail}" at seq {seq}', recovered=recovered)
             return -1, [*problems, ("E_UNKNOWN_KIND", f"protocol {detail!r} at seq {seq}")]
         if kind == META and (fold.has_meta or not fold.first):
-            self._refuse_unless(recovered, f"duplicate meta at seq {seq}")
+            self._corrupt(f"duplicate meta at seq {seq}", recovered=recovered)
             return (-1 if fold.has_meta else kind), [*problems, ("E_DUP_META", f"at seq {seq}")]
         if kind == RESULT and fold.assistant < 0:
-            self._refuse_unless(recovered, f"tool_result before any assistant at seq {seq}")
+            self._corrupt(f"tool_result before any assistant at seq {seq}", recovered=recovered)
             return -1, [*problems, ("E_TOOL_ORPHAN", f"no assistant turn is open at seq {seq}")]
         if fold.completed and kind != TERMINAL:
             problems.append(("E_AFTER_TERMINAL", f"seq {seq} follows the end"))
         return kind, problems + self._pairing(line, kind)
 
-    def _first(self, shape: str, seq: int) -> list[tuple[str, str]]:
-        problems: list[tuple[str, str]] = []
+    def _refuse_opening(self, shape: str) -> None:
         if shape != "meta":
             self._refuse(NoMeta())
-            if not self._fold.has_meta:
-                problems.append(("E_NO_META", f"the first record is {shape}"))
         elif not self.decoder.readable:
             self._refuse(UnsupportedVersion(self.decoder.version, self.decoder.supported))
-            problems.append(("E_NEWER_VERSION", f"version {self.decoder.version}"))
-        if seq != 1 and not self._fold.has_meta:
-            problems.append(("E_SEQ_GAP", f"the first record has seq {seq}"))
-        return problems
 
-    def _refuse_unless(self, recovered: bool, detail: str) -> None:  # noqa: FBT001
+    def _corrupt(self, detail: str, *, recovered: bool) -> None:
+        """Let the strict fold refuse a record; one that was recovered it never sees."""
         if not recovered:
             self._refuse(CorruptJournal(detail))
 
-    def _order(self, seq: int, *, recovered: bool) -> list[tuple[str, str]]:
-        fold = self._fold
-        if not recovered and not fold.first and seq <= fold.last_seq:
-            self._refuse(CorruptJournal(f"seq {seq} not increasing after {fold.last_seq}"))
-        if seq == fold.seen_seq:
-            return [("E_SEQ_DUP", f"seq {seq} stands twice")]
-        if seq < fold.seen_seq:
-            return [("E_SEQ_BACK", f"seq {seq} after {fold.seen_seq}")]
-        if fold.seen_seq >= 0 and seq > fold.seen_seq + 1:
-            missing = seq - fold.seen_seq - 1
-            return [("E_SEQ_GAP", f"{missing} missing between seq {fold.seen_seq} and {seq}")]
-        return []
-
-    def _pairing(self, line: Line, kind: int) -> list[tuple[str, str]]:
+    def _pairing(self, line: Line, kind: int) -> list[Problem]:
         fold = self._fold
         if kind == RESULT:
             if line.tool_use_id in fold.waiting:
@@ -392,86 +389,77 @@ class Builder:
         line: Line | None = None,
     ) -> None:
         """Add one entry to every column."""
-        t, fold = self.timeline, self._fold
-        c = t.columns
-        item = len(c.kind)
-        if item:
-            llm, results, remote, calls, errors = (
-                c.llm[-1],
-                c.results[-1],
-                c.remote[-1],
-                c.calls[-1],
-                c.errors[-1],
-            )
-            in_tokens, out_tokens = c.in_tokens[-1], c.out_tokens[-1]
-            cache_read, cache_create = c.cache_read[-1], c.cache_create[-1]
-            last_assistant, messages = c.last_assistant[-1], c.messages[-1]
-        else:
-            llm = results = remote = calls = errors = last_assistant = 0
-            in_tokens = out_tokens = cache_read = cache_create = 0
-            messages = 1
-        link = -1
-        if line is None:
-            pass
-        elif kind == ASSISTANT:
-            llm += 1
-            calls += len(line.calls)
-            in_tokens = in_64_bits(in_tokens + line.in_tokens)
-            out_tokens = in_64_bits(out_tokens + line.out_tokens)
-            cache_read = in_64_bits(cache_read + line.cache_read_tokens)
-            cache_create = in_64_bits(cache_create + line.cache_create_tokens)
-            last_assistant, messages = item + 1, messages + 1
-            t.iterations.append(line.iteration)
-            t.stop_reasons.append(self._name(line.stop_reason))
-            self._open_turn(item, line)
-        elif kind == RESULT:
-            results += 1
-            remote += line.remote
-            errors += line.is_error
-            if fold.last_role != _RESULTS:
-                messages += 1
-            link = self._answer(line.tool_use_id)
-            if link < 0:
-                t.loose_ids[item] = line.tool_use_id
-        elif kind == USER:
-            if fold.last_role in {"user", _RESULTS}:
-                fold.last_role = "user"
-            else:
-                messages += 1
-                fold.last_role = line.role
-            fold.assistant, fold.left, fold.completed = -1, 0, False
-            fold.waiting, fold.answered = {}, set()
-        elif kind == META:
-            fold.has_meta = True
-        elif kind == TERMINAL:
-            t.reasons.append((item, line.reason))
-            fold.completed = line.reason == "completed"
-        if fold.assistant >= 0:
-            flags |= OPEN
+        c, fold = self.timeline.columns, self._fold
+        link = -1 if line is None else self._count(kind, len(c.kind), line)
         c.offset.append(offset)
         c.length.append(size)
         c.line.append(number)
         c.seq.append(seq)
         c.kind.append(kind)
-        c.flags.append(flags)
-        c.llm.append(llm)
-        c.results.append(results)
-        c.remote.append(remote)
-        c.calls.append(calls)
-        c.errors.append(errors)
-        c.in_tokens.append(in_tokens)
-        c.out_tokens.append(out_tokens)
-        c.cache_read.append(cache_read)
-        c.cache_create.append(cache_create)
-        c.last_assistant.append(last_assistant)
+        c.flags.append(flags | OPEN if fold.assistant >= 0 else flags)
+        c.llm.append(fold.llm)
+        c.results.append(fold.results)
+        c.remote.append(fold.remote)
+        c.calls.append(fold.calls)
+        c.errors.append(fold.errors)
+        c.in_tokens.append(fold.in_tokens)
+        c.out_tokens.append(fold.out_tokens)
+        c.cache_read.append(fold.cache_read)
+        c.cache_create.append(fold.cache_create)
+        c.last_assistant.append(fold.last_assistant)
         c.answered_left.append(fold.left)
-        c.messages.append(messages)
+        c.messages.append(fold.messages)
         c.link.append(link)
         c.seconds.append(seconds)
+
+    def _count(self, kind: int, item: int, line: Line) -> int:
+        """Fold one record into the sums; give the ordinal of the call that a result answers, else -1."""
+        t, fold = self.timeline, self._fold
+        if kind == RESULT:
+            fold.results += 1
+            fold.remote += line.remote
+            fold.errors += line.is_error
+            if fold.last_role != _RESULTS:
+                fold.messages += 1
+            link = self._answer(line.tool_use_id)
+            if link < 0:
+                t.loose_ids[item] = line.tool_use_id
+            return link
+        if kind == ASSISTANT:
+            fold.llm += 1
+            fold.in_tokens = in_64_bits(fold.in_tokens + line.in_tokens)
+            fold.out_tokens = in_64_bits(fold.out_tokens + line.out_tokens)
+            fold.cache_read = in_64_bits(fold.cache_read + line.cache_read_tokens)
+            fold.cache_create = in_64_bits(fold.cache_create + line.cache_create_tokens)
+            t.iterations.append(line.iteration)
+            t.stop_reasons.append(self._name(line.stop_reason))
+            self._open_turn(item, line)
+        elif kind == USER:
+            self._take_user(line.role)
+        elif kind == META:
+            fold.has_meta = True
+        elif kind == TERMINAL:
+            t.reasons.append((item, line.reason))
+            fold.completed = line.reason == "completed"
+        return -1
+
+    def _take_user(self, role: str) -> None:
+        """Let a user record join the message before it, or begin one; no turn is open after it."""
+        fold = self._fold
+        if fold.last_role in {"user", _RESULTS}:
+            fold.last_role = "user"
+        else:
+            fold.messages += 1
+            fold.last_role = role
+        fold.assistant, fold.left, fold.completed = -1, 0, False
+        fold.waiting, fold.answered = {}, set()
 
     def _open_turn(self, item: int, line: Line) -> None:
         fold = self._fold
         fold.assistant, fold.left, fold.completed = item, len(line.calls), False
+        fold.last_assistant = item + 1
+        fold.messages += 1
+        fold.calls += len(line.calls)
         fold.last_role, fold.iteration = line.role, line.iteration
         fold.waiting, fold.answered = {}, set()
         for ordinal, call in enumerate(line.calls):

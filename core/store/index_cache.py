@@ -22,7 +22,7 @@ from refold.core.version import __version__
 
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-_LAYOUT = f"{__version__}/1/{sys.byteorder}"
+_LAYOUT = f"{__version__}/2/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 
