@@ -24,6 +24,7 @@ from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
+from refold.app.widgets.painting import ROLE_CLASSES
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -64,6 +65,7 @@ class RefoldApp(App[None]):
         "../styles/rows.tcss",
         "../styles/dialogs.tcss",
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True

@@ -15,13 +15,12 @@ from textual.widget import Widget
 from refold.app.lines import Cell, Column, Line, cells
 from refold.app.safe import Safe, fit
 from refold.app.widgets.line_list import GUTTER
-from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped
+from refold.app.widgets.painting import Painter, cropped
 
 
 class LineBar(Widget):
     """One row of cells; what draws more of them comes from this."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     ALLOW_SELECT = False
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002

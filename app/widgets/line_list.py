@@ -17,7 +17,7 @@ from textual.strip import Strip
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
-from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
+from refold.app.widgets.painting import Painter, cropped, scroll_margin
 from refold.app.widgets.scrolling import set_virtual_size
 
 GUTTER: Final = 1
@@ -33,7 +33,6 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("list")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     ALLOW_SELECT = False
     DEFAULT_CSS = """
     LineList {

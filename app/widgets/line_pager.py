@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
-from refold.app.widgets.painting import ROLE_CLASSES, Painter, cropped, scroll_margin
+from refold.app.widgets.painting import Painter, cropped, scroll_margin
 from refold.app.widgets.scrolling import set_virtual_size
 
 _REMEMBERED: Final = 512
@@ -25,7 +25,6 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines without a cursor. Whoever makes them wraps them to `width`, which `Resized` tells anew."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("pager")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     ALLOW_SELECT = False
     DEFAULT_CSS = """
     LinePager {

@@ -19,7 +19,10 @@ ROLE_CLASSES: Final[set[str]] = {f"rows--{role}" for role in ROLES} | {
     "rows--gutter",
     "rows--hover",
 }
-"""Component classes of every widget that draws lines; `rows.tcss` sets them."""
+"""What `rows.tcss` sets: component classes of the application, once for all widgets that draw lines.
+
+On each widget they would be worked out anew, some thirty of them, whenever a class is set on a screen.
+"""
 
 
 class Painter:
@@ -52,8 +55,7 @@ class Painter:
         """What a role or state adds to the style below it."""
         style = self._styles.get(role)
         if style is None:
-            name = f"rows--{role}"
-            style = self._widget.get_component_rich_style(name, partial=True, default=Style.null())
+            style = self._widget.app.get_component_styles(f"rows--{role}").partial_rich_style
             self._styles[role] = style
         return style
 
