@@ -68,6 +68,8 @@ def test_the_schemas_are_what_is_printed(
     assert keys("ls", "--root", str(journals / "v3"))[0] == set(table(readme, "json ls"))
     assert keys("verify", bad)[0] == set(table(readme, "json verify"))
     assert keys("config")[0] == set(table(readme, "json config"))
+    rivumi = journals.parent / "rivumi" / "04-tail-tool-started"
+    assert keys("replay", str(rivumi))[0] == set(table(readme, "json replay"))
     shown = set(table(readme, "json show"))
     assert keys("show", good)[0] == shown - {"record", "raw"}
     assert keys("show", f"{good}@2")[0] == shown
