@@ -58,7 +58,7 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
     Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look", "reverse"),
     Key("runs.columns", "c", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
-    Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program", "refresh"),
+    Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program"),
     # One run.
     Key("run.step_back", "left", "step(-1)", "One row back", "Move the cursor", "Move", "step"),
     Key("run.step_on", "right", "step(1)", "One row on", "Move the cursor", "Move", "step"),
@@ -171,8 +171,8 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("run.back", "escape", "back", "Back to the runs", "", "Program", "back"),
     # Every list.
-    Key("list.up", "up,k", "cursor_up", "One row up", "", "Move"),
-    Key("list.down", "down,j", "cursor_down", "One row down", "", "Move"),
+    Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
+    Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),
     Key("list.page_up", "pageup", "page_up", "One page up", "", "Move"),
     Key("list.page_down", "pagedown", "page_down", "One page down", "", "Move"),
     Key("list.first", "home,g", "first", "The first row", "", "Move"),

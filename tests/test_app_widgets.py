@@ -568,7 +568,7 @@ async def test_the_footer_drops_the_last_and_keeps_help(tmp_path: Path) -> None:
     app = RefoldApp(settings(tmp_path, keymap={"runs.sort": "o"}), lambda: stage)
     async with app.run_test(size=(120, 5)) as pilot:
         full = (
-            " enter open  r resume  f fork  l lineage  / filter  o sort  S reverse  c columns  R refresh"
+            " enter open  r resume  f fork  l lineage  / filter  o sort  S reverse  c columns  ↑ ↓ move"
             "  ^p palette  q quit  ? help"
         )
         await until(pilot, lambda: rows_of(pilot)[-1] == full)

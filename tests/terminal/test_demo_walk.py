@@ -1,0 +1,66 @@
+"""A newcomer in the demo: its crashed run is resumed and forked by a few keys that the footer shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+
+MOST = 12
+SHOWN = {"down": "↓", "enter": "enter"}
+"""Keys as the footer writes them."""
+
+
+class Newcomer:
+    """Presses only what the last row of the screen or dialog offers, and counts."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.pressed: list[str] = []
+
+    def press(self, key: str, *, meaning: str, times: int = 1) -> None:
+        """Press a key that a footer shows with the word that it is meant for."""
+        offered = re.compile(rf"(^|\s){re.escape(SHOWN.get(key, key))}( \S)? {meaning}(\s|│|$)", re.MULTILINE)
+        self.terminal.wait(lambda screen: offered.search(screen) is not None, limit=30)
+        self.terminal.settle(0.15)
+        for _ in range(times):
+            self.pressed.append(key)
+            self.terminal.send(key)
+            self.terminal.settle(0.1)
+
+
+def test_the_crashed_run_of_the_demo_is_resumed_and_forked(tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    with Terminal(refold("demo"), env=environment(tmp_path, TMPDIR=str(scratch))) as terminal:
+        screen = terminal.wait(lambda shown: "watching" in shown and "not-a-journal" in shown, limit=40)
+        rows = [row for row in screen.split("\n")[2:] if row[3:4].isalpha()]
+        place = next(number for number, row in enumerate(rows) if "fix-date-parser " in row)
+        someone = Newcomer(terminal)
+        someone.press("down", meaning="move", times=place)
+        someone.press("r", meaning="resume")
+        terminal.wait("OUTCOME UNKNOWN", limit=30)
+        someone.press("x", meaning="failed")
+        terminal.wait("✓ ready")
+        someone.press("enter", meaning="resume")
+        terminal.wait("goes on here", limit=30)
+        terminal.wait("7 records added after seq 7", limit=60)
+        terminal.wait("✓ completed")
+        someone.press("f", meaning="fork")
+        terminal.wait("no fork here")
+        someone.press("(", meaning="point")
+        terminal.wait("✓ legal")
+        someone.press("enter", meaning="fork")
+        terminal.wait("ψ ready", limit=30)
+        terminal.wait("fork of fix-date-parser")
+        (directory,) = scratch.iterdir()
+        runs = directory / "refold" / "runs"
+        assert len(someone.pressed) <= MOST
+        parent, child = (runs / f"fix-date-parser{end}.json" for end in ("", "-2"))
+        assert child.read_bytes().split(b"\n")[1:] == [*parent.read_bytes().split(b"\n")[1:13], b""]
+        assert "fromisoformat" in (directory / "work" / "dates" / "parser.py").read_text()
+        terminal.send("q")
+        assert terminal.ended(20) == 0
+    assert list(scratch.iterdir()) == []
