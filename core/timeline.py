@@ -187,6 +187,14 @@ class Timeline:
         """Give the number of calls requested, up to and including an item."""
         return self.columns.calls[item]
 
+    def own_calls(self, item: int) -> int:
+        """Give the number of calls that an item itself requests."""
+        return self.columns.calls[item] - (self.columns.calls[item - 1] if item else 0)
+
+    def own_tokens(self, item: int) -> int:
+        """Give the tokens of all four kinds that an item itself took."""
+        return self.counters(item).tokens - (self.counters(item - 1).tokens if item else 0)
+
     def is_error(self, item: int) -> bool:
         """Say whether a result reports an error or a terminal record says so."""
         return bool(self.columns.flags[item] & ERROR)

@@ -164,8 +164,8 @@ class TestRows:
         rows = reading.rows()
         raw = RawRows(lambda start, size: reading.raw_part(2, start, size), 200, 0, 80)
         reading.reader.close()
-        assert "cannot read" in plain(rows.line(3, 100))
-        assert "cannot read" in plain(raw.line(0, 100))
+        assert "run.json: cannot be read: Bad file" in plain(rows.line(3, 160))
+        assert "run.json: cannot be read: Bad file" in plain(raw.line(0, 160))
 
 
 class TestFixtures:

@@ -281,7 +281,6 @@ class Reading:
         """Give the result of each call of an assistant record, wherever in its turn that stands."""
         timeline = self.timeline
         columns = timeline.columns
-        total = timeline.calls(assistant) - (timeline.calls(assistant - 1) if assistant else 0)
         found: dict[int, Answer] = {}
         for place in range(assistant + 1, min(timeline.items, assistant + 1 + _MOST_IN_A_TURN)):
             if columns.last_assistant[place] != assistant + 1:
@@ -289,4 +288,4 @@ class Reading:
             call = columns.link[place]
             if columns.kind[place] == RESULT and call >= 0 and call not in found:
                 found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
-        return tuple(found.get(call) for call in range(total))
+        return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))

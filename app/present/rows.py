@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
 from refold.app import safe
@@ -103,6 +103,8 @@ class TimelineRows:
         self.search: re.Pattern[str] | None = None
         self.added_after: int | None = None
         """The sequence after which the records are new to whoever looks; they are marked."""
+        self.forked_at: Container[int] = ()
+        """The sequences after which forks left."""
         self._raw = raw
         self._decoder = decoder
         self._inherited_to = inherited_to
@@ -199,9 +201,11 @@ class TimelineRows:
         return any(timeline.seconds(item) is not None for item in range(min(3, timeline.items)))
 
     def _edge(self, row: Row, *, flagged: bool) -> Cell:
-        """Give the mark at the left edge: something is wrong here, or this is new."""
+        """Give the mark at the left edge: something is wrong here, a fork left here, or this is new."""
         if flagged:
             return Cell(Safe("⚠"), "problem")
+        if row.seq is not None and row.call < 0 and row.seq in self.forked_at:
+            return Cell(Safe("ψ"), "fork")
         new = self.added_after is not None and row.seq is not None and row.seq > self.added_after
         return Cell(Safe("+"), "added") if new else Cell(Safe(" "))
 
@@ -272,7 +276,7 @@ class TimelineRows:
                     "dim",
                 )
             case MetaRecord():
-                return _meta(glance.record), ("", "dim")
+                return _meta(glance.record, whole=glance.whole), ("", "dim")
             case IncompleteRecord(kind=kind):
                 return (cell(f"{kind} record without a payload", "problem"),), self._size(row.item)
             case UnknownRecord(protocol=protocol):
@@ -291,11 +295,11 @@ class TimelineRows:
         if not body and thought.strip():
             body = (cell("thinking  ", "dim"), *_first_line(thought, "dim"))
         if not body:
-            calls = self._calls_of(item)
+            calls = self.timeline.own_calls(item)
             body = (cell(f"no text, {units.plural(calls, 'call')}" if calls else "no text", "dim"),)
         if record.stop_reason not in ("", "end_turn", "tool_use", "stop_sequence"):
             body = (*body, cell(f"  stopped: {record.stop_reason}", "warn", 80))
-        return body, (f"{units.short(self._tokens(item))} tok", "dim")
+        return body, (f"{units.short(self.timeline.own_tokens(item))} tok", "dim")
 
     def _call(self, index: int, row: Row) -> tuple[Sequence[Cell], tuple[str, Role]]:
         calls = [block for block in self.blocks(row.item) if block.kind == "call"]
@@ -344,12 +348,6 @@ class TimelineRows:
             cell(reason, "dim", _TEXT),
         ), self._size(item)
 
-    def _calls_of(self, item: int) -> int:
-        return self.timeline.calls(item) - (self.timeline.calls(item - 1) if item else 0)
-
-    def _tokens(self, item: int) -> int:
-        return self.timeline.counters(item).tokens - (self.timeline.counters(item - 1).tokens if item else 0)
-
     def _size(self, item: int) -> tuple[str, Role]:
         span = self.timeline.span(item)
         return units.size(span.end - span.start), "dim"
@@ -394,8 +392,10 @@ def _first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
     return (cell(first.rstrip(), role, _TEXT), *((Cell(Safe(" …"), "dim"),) if more else ()))
 
 
-def _meta(record: MetaRecord) -> Sequence[Cell]:
-    body = _first_line(record.prompt) or (cell("no prompt", "dim"),)
+def _meta(record: MetaRecord, *, whole: bool) -> Sequence[Cell]:
+    body = _first_line(record.prompt) or (
+        cell("no prompt" if whole else "the prompt stands further on", "dim"),
+    )
     if record.forked_from is None:
         return body
     return (cell(f"ψ fork of {record.forked_from.run_id} at {record.forked_from.seq}  ", "fork", 80), *body)

@@ -42,8 +42,7 @@ def details(timeline: Timeline) -> Details:
     item = timeline.items - 1
     while item >= 0 and len(tokens) < TURNS:
         if timeline.kind(item) == "assistant":
-            before = timeline.counters(item - 1).tokens if item else 0
-            tokens.append(timeline.counters(item).tokens - before)
+            tokens.append(timeline.own_tokens(item))
         item -= 1
     torn = timeline.torn
     return Details(tuple(reversed(tokens)), torn.end - torn.start if torn is not None else 0)

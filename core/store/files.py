@@ -256,7 +256,10 @@ def read_range(fd: int, start: int, end: int, path: Path) -> bytes:
             pieces.append(piece)
             start += len(piece)
     except OSError as error:
-        raise open_error(path, error) from error
+        raise Unreadable(
+            f"{shown(path)}: cannot be read: {error.strerror or error}",
+            remedy="check the disk, then open it again",
+        ) from error
     except MemoryError as error:
         raise TooLarge(f"{shown(path)}: {end - start} more bytes do not fit into memory") from error
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -17,14 +17,14 @@ from typing import Self
 import msgspec
 
 from refold.core.columns import DAMAGE, META, RECOVERED
-from refold.core.errors import BadRecord, Unreadable
+from refold.core.errors import BadRecord
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
 from refold.core.records import MetaRecord, Record
 from refold.core.recover import without
 from refold.core.state import RunState
 from refold.core.store import index_cache
-from refold.core.store.files import open_regular
+from refold.core.store.files import open_regular, read_range
 from refold.core.store.scan import Line, Scanner
 from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
@@ -379,16 +379,6 @@ class RunReader:
         return head
 
     def _pread(self, offset: int, size: int) -> bytes:
-        try:
-            parts = [os.pread(self._fd, size, offset)]
-            got = len(parts[0])
-            while 0 < got < size and parts[-1]:
-                parts.append(os.pread(self._fd, size - got, offset + got))
-                got += len(parts[-1])
-        except OSError as error:
-            raise Unreadable(
-                f"cannot read {self.path}: {error.strerror or error}",
-                remedy="check the disk, then open the run again",
-            ) from error
-        self.bytes_read += got
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        data = read_range(self._fd, offset, offset + size, self.path)
+        self.bytes_read += len(data)
+        return data

@@ -67,8 +67,11 @@ def preview(found: Candidate, *, hint: str) -> RunSummary:
 
     Raises:
         StoreError: the file cannot be opened or read.
+        BadRecord: the first line does not end within the head, so nothing can be told of it yet.
     """
     head, tail = _ends(found)
+    if b"\n" not in head and len(head) < found.size:
+        raise BadRecord("the first line is longer than what was read")
     kind = format_of(head, hint=hint)
     meta = kind.meta(head.partition(b"\n")[0])
     decoder = kind.decoder(head) if meta is None else kind.decoder_for(meta.version)
@@ -166,9 +169,8 @@ def _in_flight(timeline: Timeline) -> tuple[str, ...]:
         return ()
     columns = timeline.columns
     turn = columns.last_assistant[last] - 1
-    count = columns.calls[turn] - (columns.calls[turn - 1] if turn else 0)
     answered = {columns.link[item] for item in range(turn + 1, last + 1) if columns.kind[item] == RESULT}
-    waiting = [call for call in range(count) if call not in answered][:_MOST_NAMES]
+    waiting = [call for call in range(timeline.own_calls(turn)) if call not in answered][:_MOST_NAMES]
     return tuple(timeline.call_name(turn, call) for call in waiting)
 
 
