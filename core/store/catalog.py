@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from refold.core.errors import RunNotFound, StoreError
 from refold.core.store import list_cache
+from refold.core.store.files import odd_kind
 from refold.core.store.lock import locked_inodes
 from refold.core.store.reader import Change, RunReader
 from refold.core.store.roots import (
@@ -29,7 +30,6 @@ from refold.core.store.roots import (
     distinct,
     lock_inode,
     look,
-    odd_kind,
 )
 from refold.core.store.roots import Root as Root
 from refold.core.store.shelf import Gone as Gone

@@ -44,6 +44,11 @@ def shown(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def odd_kind(mode: int) -> str:
+    """Name what lies there instead of a regular file; empty for a regular file."""
+    return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something")
+
+
 def open_regular(path: Path, *, append: bool = False) -> int:
     """Open a regular file and give its descriptor, for reading or for reading and appending.
 
@@ -293,6 +298,6 @@ def write_failed(path: Path, what: str, error: OSError, rest: str) -> WriteFaile
 
 
 def _require_regular(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+    kind = odd_kind(status.st_mode)
+    if kind:
         raise NotRegular(f"{shown(path)}: {kind}, not a file", remedy="a run is a plain file: open that")

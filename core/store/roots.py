@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -217,26 +216,6 @@ def lock_inode(path: str) -> int:
         return os.lstat(path[: -len(SUFFIX)] + LOCK_SUFFIX).st_ino
     except (OSError, ValueError):
         return 0
-
-
-def odd_kind(mode: int) -> str:
-    """Name what lies there instead of a regular file; empty for a regular file."""
-    if stat.S_ISREG(mode):
-        return ""
-    for is_kind, word in _KINDS:
-        if is_kind(mode):
-            return word
-    return "something that is no file"
-
-
-_KINDS = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISLNK, "a symbolic link"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
 def reason(error: OSError | ValueError) -> str:

@@ -16,9 +16,9 @@ from refold.core.formats.registry import format_of
 from refold.core.records import AssistantRecord, MetaRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.status import Facts, derive
-from refold.core.store.files import open_error, open_regular
+from refold.core.store.files import odd_kind, open_error, open_regular
 from refold.core.store.reader import RunReader
-from refold.core.store.roots import Candidate, odd_kind
+from refold.core.store.roots import Candidate
 from refold.core.store.run_id import is_run_id
 from refold.core.summary import RunSummary
 from refold.core.timeline import Timeline
