@@ -97,7 +97,6 @@ class RefoldApp(App[None]):
         missing = [path for path in screen.css_path if not self.stylesheet.has_source(str(path), "")]
         if missing:
             self.stylesheet.read_all(missing)
-            self.stylesheet.reparse()
         return _that_can_be_left(screen)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.geometry import Size
 
 from refold.app import keys
 from refold.app.lines import Role
@@ -22,7 +23,7 @@ from refold.app.present.clip import LONGEST, clip
 from refold.app.present.landing import Landing
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
-from refold.app.present.run_top import RunTop, run_top, top_left, top_right
+from refold.app.present.run_top import RunTop, fork_point, run_top, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
@@ -101,7 +102,8 @@ class RunScreen(RunGoingOnScreen):
         self._drawn = self._ruler_drawn = self._top_drawn = float("-inf")
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
+        self._divide(self.app.size)
         with Vertical(id="head"):
             yield self._top
             yield self._banner
@@ -144,13 +146,16 @@ class RunScreen(RunGoingOnScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the pane where there is room for it."""
-        wide = event.size.width >= _WIDE
-        self.set_class(wide, "-wide")
-        self.set_class(not wide and event.size.height < _LOW, "-low")
-        self.set_class(event.size.height >= _TALL, "-tall")
-        if wide and self.has_class("-detail"):
+        self._divide(event.size)
+        if self.has_class("-wide") and self.has_class("-detail"):
             self.remove_class("-detail")
             self.timeline.focus()
+
+    def _divide(self, size: Size) -> None:
+        wide = size.width >= _WIDE
+        self.set_class(wide, "-wide")
+        self.set_class(not wide and size.height < _LOW, "-low")
+        self.set_class(size.height >= _TALL, "-tall")
 
     @work(group="file", exclusive=True)
     async def _read_file(self) -> None:
@@ -232,7 +237,7 @@ class RunScreen(RunGoingOnScreen):
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
         rows.search = self.find.pattern
-        rows.added_after = self.added_after
+        rows.added_after, rows.forked_at = self.added_after, self.forked_at
         return rows
 
     def _leave_window(self, window: Reading) -> Reading:
@@ -285,7 +290,7 @@ class RunScreen(RunGoingOnScreen):
             self._top.show(top_left(RunTop(self.path.stem, status=status)))
             return
         item = self.item
-        left = top_left(run_top(reading, held=self._held))
+        left = top_left(run_top(reading, held=self._held)._replace(forks=len(self.forks)))
         reader, timeline = reading.reader, reading.timeline
         right = top_right(
             seq=timeline.seq(item) if item is not None else None,
@@ -294,8 +299,14 @@ class RunScreen(RunGoingOnScreen):
             following=self.timeline.follow and reader.complete,
             progress=reader.progress,
             search=self.find.words(item),
+            point=() if reading.is_window else fork_point(timeline, item, self.forked_at),
         )
         self._top.show(left, right)
+
+    def _forks_found(self) -> None:
+        self.ruler.forked_at = tuple(self.forked_at)
+        self.ruler.redraw()
+        self._draw_top()
 
     def _place(self) -> Place | None:
         item = self.item

@@ -14,6 +14,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.geometry import Size
 from textual.timer import Timer
 
 from refold.app import keys
@@ -97,7 +98,8 @@ class RunsScreen(GoingOnScreen):
         self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
+        self._divide(self.app.size)
         yield TopBar(id="top")
         yield ColumnHeader(id="header")
         yield LineList(id="runs")
@@ -144,10 +146,13 @@ class RunsScreen(GoingOnScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
-        self.set_class(event.size.height < _LOW, "-low")
-        self.set_class(event.size.height >= _TALL, "-tall")
+        self._divide(event.size)
         self.call_after_refresh(self._draw_header)
         self.call_after_refresh(self._draw_top)
+
+    def _divide(self, size: Size) -> None:
+        self.set_class(size.height < _LOW, "-low")
+        self.set_class(size.height >= _TALL, "-tall")
 
     @work(group="feed", exclusive=True)
     async def _tell(self) -> None:
