@@ -11,6 +11,7 @@ import pytest
 from tests.screen_helpers import settings, shown, until
 from textual.pilot import Pilot
 
+from refold.app.forking import notes_of
 from refold.app.lines import cells, plain
 from refold.app.main import RefoldApp
 from refold.app.present.lineage import LineageRows, details, heading, rails
@@ -21,7 +22,9 @@ from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.core.lineage import Branch, Kin, Sums, Tree, family
 from refold.core.records import AssistantRecord, ForkOrigin, Message, MetaRecord
+from refold.core.store.forks import forks_of
 from refold.core.store.journal import JournalStore
+from refold.core.store.notes import Notes
 from refold.core.store.roots import Root
 
 Compare = Callable[..., bool]
@@ -187,6 +190,42 @@ async def test_a_directory_that_vanishes_leaves_the_run_alone_in_its_tree(given:
         await read(pilot)
         assert lineage(pilot).family is not None
         assert app.background_faults == []
+
+
+async def test_where_forks_left_is_marked_in_timeline_ruler_and_first_row(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunScreen(Path("here/root.json"), 2, settings=given))
+    async with app.run_test(size=(120, 40)) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: any("ψ forked 2×" in row for row in shown(app)))
+        assert [(fork.run_id, fork.seq) for fork in run.forks] == [("again", 2), ("rewritten", 3)]
+        rows = shown(app)
+        assert "ψ again  seq 2" in rows[0]
+        assert rows[1].count("ψ") == 1, "the other one stands under the cursor"
+        assert [row[1:6].split() for row in rows if row[1:2] == "ψ"] == [["ψ", "2"], ["ψ", "3"]]
+        await pilot.press("down", "down")
+        await until(pilot, lambda: "ψ  seq 4" in shown(app)[0])
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.draft is not None)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen is not run)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is run and "ψ forked 3×" in shown(app)[0])
+        await pilot.press("t")
+        assert app.background_faults == []
+
+
+def test_forks_are_found_beside_their_parent_and_in_the_notes(given: Settings) -> None:
+    notes = notes_of(given)
+    Path("there/foreign.json").write_text("{}\n")
+    notes.update(Path("there/foreign.json"), lambda _: Notes(forked_from=ForkOrigin("hen", 7, "0" * 64)))
+    notes.update(Path("there/gone.json"), lambda _: Notes(forked_from=ForkOrigin("hen", 8, "0" * 64)))
+    Path("here/odd.json").mkdir()
+    Path("here/broken.json").write_bytes(b'{"forked_from": "hen" \xff')
+    found = sorted((fork.run_id, fork.seq) for fork in forks_of(Path("here/hen.json"), notes) if fork)
+    assert found == [("egg", 1), ("foreign", 7)]
+    assert [fork for fork in forks_of(Path("here/hen.json")) if fork] != []
+    assert [fork for fork in forks_of(Path("nowhere/hen.json")) if fork] == []
 
 
 def test_rails_of_deep_trees_are_cut_and_say_how_deep() -> None:

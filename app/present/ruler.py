@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from refold.app.lines import Cell, Line, Role, RulerCell
@@ -38,6 +38,7 @@ _KINDS: Final[dict[str, tuple[str, Role]]] = {
 }
 _ERROR: Final = RulerCell(Safe("✗"), "problem")
 _DAMAGE: Final = RulerCell(Safe("⚠"), "problem")
+_FORK: Final = RulerCell(Safe("ψ"), "fork")
 _WAITING: Final = RulerCell(Safe("⋯"), "dim")
 _NOTHING: Final = RulerCell(Safe("─"), "dim")
 
@@ -72,6 +73,14 @@ def _busy(timeline: Timeline, buckets: Sequence[Bucket]) -> frozenset[int] | Non
     counts = [after - before for after, before in zip(errors, [0, *errors], strict=False)]
     most = sorted(counts)[int(len(counts) * (1 - _MARKED))]
     return frozenset(index for index, count in enumerate(counts) if count > most)
+
+
+def with_forks(cells: Sequence[RulerCell], places: Iterable[float]) -> tuple[RulerCell, ...]:
+    """Give the columns with marks where forks left; places run from 0 to 1."""
+    marked = list(cells)
+    for place in places:
+        marked[min(int(place * len(marked)), len(marked) - 1)] = _FORK
+    return tuple(marked)
 
 
 def labels_by_count(timeline: Timeline, width: int) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line
@@ -11,6 +12,7 @@ from refold.app.present.reading import Reading
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.status import StatusName
+from refold.core.timeline import Timeline
 
 _NAME: Final = 40
 
@@ -23,6 +25,7 @@ class RunTop(NamedTuple):
     format: str = ""
     model: str = ""
     fork_of: str = ""
+    forks: int = 0
     damaged: int = 0
     torn: bool = False
     turns: int | None = None
@@ -63,6 +66,8 @@ def top_left(top: RunTop) -> Line:
         cells.append(Cell(Safe("  torn tail"), "warn"))
     if top.fork_of:
         cells.append(cell(f"  ψ fork of {top.fork_of}", "fork", _NAME))
+    if top.forks:
+        cells.append(Cell(Safe(f"  ψ forked {units.grouped(top.forks)}×"), "fork"))
     facts = [text for text in (top.format, top.model) if text]
     if top.turns is not None:
         facts += [
@@ -75,8 +80,27 @@ def top_left(top: RunTop) -> Line:
     return tuple(cells)
 
 
+def fork_point(timeline: Timeline, item: int | None, forked_at: Mapping[int, str]) -> Line:
+    """Say of a record that a fork after it is legal, and which forks left there; nothing where none is."""
+    if item is None or not timeline.is_legal(item):
+        return ()
+    left = forked_at.get(timeline.seq(item) or 0, "")
+    if left:
+        return (cell(f"ψ {left}", "fork", _NAME), Cell(Safe("  ")))
+    if timeline.open_calls(item):
+        return (Cell(Safe("ψ pending  "), "warn"),)
+    return (Cell(Safe("ψ  "), "fork"),)
+
+
 def top_right(
-    *, seq: int | None, line: int, last: int | None, following: bool, progress: float, search: Line = ()
+    *,
+    seq: int | None,
+    line: int,
+    last: int | None,
+    following: bool,
+    progress: float,
+    search: Line = (),
+    point: Line = (),
 ) -> Line:
     """Give where the cursor stands, and what goes on."""
     cells: list[Cell] = list(search)
@@ -84,6 +108,7 @@ def top_right(
         cells.append(Cell(Safe(f"reading {progress:.0%}  "), "accent"))
     elif following:
         cells.append(Cell(Safe("▾ following  "), "accent"))
+    cells.extend(point)
     if seq is not None:
         cells += [Cell(Safe("seq "), "dim"), Cell(Safe(str(seq)), "strong")]
     elif line:

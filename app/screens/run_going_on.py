@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from textual import on
+from textual import events, on, work
 
+from refold.app.forking import notes_of
 from refold.app.inner_run import InnerRun, inner_runs
 from refold.app.lines import Role
+from refold.app.loading import slices
 from refold.app.present import units
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
@@ -19,6 +23,7 @@ from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.store.forks import Fork, forks_of
 from refold.core.timeline import Timeline
 
 _REPLY: Final = "reply"
@@ -45,6 +50,7 @@ class RunGoingOnScreen(GoingOnScreen):
         """How that ended; empty while it has not."""
         self._well = True
         self._waits = False
+        self._forks: tuple[Fork, ...] = ()
         self._offered = -1
         """How many records there were when the line to answer on was opened by itself."""
         self._leads = False
@@ -81,21 +87,56 @@ class RunGoingOnScreen(GoingOnScreen):
         if self._inner is not None:
             self._inner.forget(self._stage_changed)
         self._inner, self._since, self._outcome = inner, inner.since, ""
-        self._mark_added()
+        self._mark_rows()
         inner.watch(self._stage_changed)
         self._stage_changed()
 
     def came_back(self, since: int, outcome: str, *, well: bool) -> None:
         """Show what was added while the terminal was somebody else's, and how that ended."""
         self._since, self._outcome, self._well, self._leads = since, outcome, well, True
-        self._mark_added()
+        self._mark_rows()
         self._say()
 
-    def _mark_added(self) -> None:
-        """Let the rows that are there already mark what is new."""
+    @property
+    def forks(self) -> tuple[Fork, ...]:
+        """The forks of this run that are known."""
+        return self._forks
+
+    @property
+    def forked_at(self) -> Mapping[int, str]:
+        """The sequences after which forks left, and what is said of them."""
+        said: dict[int, str] = {}
+        for fork in self._forks:
+            said[fork.seq] = f"{said[fork.seq]}, {fork.run_id}" if fork.seq in said else fork.run_id
+        return said
+
+    @on(events.ScreenResume)
+    def _in_sight(self) -> None:
+        self._look_for_forks()
+
+    @work(group="forks", exclusive=True)
+    async def _look_for_forks(self) -> None:
+        """See which forks left this run: some may have been made meanwhile."""
+        chosen = self.chosen()
+        notes = None if chosen is None else notes_of(chosen.settings)
+        found: list[Fork] = []
+        async with aclosing(slices(forks_of(self.path, notes))) as steps:
+            async for produced in steps:
+                found += [fork for fork in produced if fork is not None]
+        forks = tuple(sorted(found, key=lambda fork: (fork.seq, fork.run_id)))
+        if forks != self._forks:
+            self._forks = forks
+            self._mark_rows()
+            self._forks_found()
+
+    def _forks_found(self) -> None:
+        """Draw what else speaks of forks."""
+
+    def _mark_rows(self) -> None:
+        """Let the rows that are there already mark what is new, and where forks left."""
         rows = self.timeline.rows
         if isinstance(rows, TimelineRows):
-            rows.added_after = self._since
+            rows.added_after, rows.forked_at = self._since, self.forked_at
             self.timeline.refresh_rows()
 
     def _stage_changed(self) -> None:

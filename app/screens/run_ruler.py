@@ -10,6 +10,7 @@ from refold.app.present.ruler import (
     fraction_of_row,
     labels_by_count,
     row_of_fraction,
+    with_forks,
 )
 from refold.app.widgets.ruler import Ruler
 from refold.core.timeline import Timeline
@@ -22,6 +23,8 @@ class RunRuler(Ruler):
         super().__init__(id=id)
         self.by_time = False
         """Whether the reader asked for times."""
+        self.forked_at: tuple[int, ...] = ()
+        """The sequences after which forks left."""
         self._timeline: Timeline | None = None
         self._scale: TimeScale | None = None
         self._row = -1
@@ -52,9 +55,12 @@ class RunRuler(Ruler):
             return
         scale = self._times
         if scale is not None:
-            self.show(scale.cells(width), self._fraction(), scale.labels(width))
+            cells, labels = scale.cells(width), scale.labels(width)
         else:
-            self.show(cells_by_count(timeline, width), self._fraction(), labels_by_count(timeline, width))
+            cells, labels = cells_by_count(timeline, width), labels_by_count(timeline, width)
+        items = (timeline.item_at(seq) for seq in self.forked_at)
+        places = (self._place(timeline, timeline.first_row(item)) for item in items if item is not None)
+        self.show(with_forks(cells, places), self._fraction(), labels)
 
     def redraw(self) -> None:
         """Draw the columns again, for another width or measure."""
@@ -78,9 +84,14 @@ class RunRuler(Ruler):
         )
 
     def _fraction(self) -> float:
-        timeline, scale = self._timeline, self._times
-        if timeline is None or not 0 <= self._row < timeline.rows:
-            return -1.0
-        if scale is not None:
-            return scale.fraction(timeline.row(self._row).item)
-        return fraction_of_row(timeline, self._row)
+        timeline = self._timeline
+        return (
+            -1.0
+            if timeline is None or not 0 <= self._row < timeline.rows
+            else self._place(timeline, self._row)
+        )
+
+    def _place(self, timeline: Timeline, row: int) -> float:
+        """Give where a row stands, from 0 to 1."""
+        scale = self._times
+        return fraction_of_row(timeline, row) if scale is None else scale.fraction(timeline.row(row).item)
