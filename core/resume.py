@@ -94,7 +94,8 @@ class ResumeFacts(msgspec.Struct, frozen=True):
 
     run_id: str
     path: str
-    format: str
+    native: bool
+    """It is in our own format: records of ours can stand in it, and no other program resumes it."""
     state: RunState | None
     """None where the run does not fold; then `error` says why. Of its messages the last one is enough."""
     error: FoldError | None = None
@@ -133,7 +134,7 @@ class ResumePlan(msgspec.Struct, frozen=True):
 
     run_id: str
     path: str
-    format: str
+    native: bool
     outcome: Answer
     reasons: tuple[Reason, ...]
     """What stands in the way, most severe first; empty for accept."""
@@ -187,7 +188,7 @@ def plan_resume(
     return ResumePlan(
         run_id=facts.run_id,
         path=facts.path,
-        format=facts.format,
+        native=facts.native,
         outcome=outcome,
         reasons=(*refused, *asked),
         fingerprint=rows,
@@ -292,7 +293,7 @@ def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
     """Say why the records lead nowhere: nothing is left to do, or nothing that could be sent."""
     if state.completed:
         return [Reason("completed", "the run is completed: fork it to go on from some point")]
-    if facts.format != "refold" and state.run_id != facts.run_id:
+    if not facts.native and state.run_id != facts.run_id:
         return [
             Reason(
                 "renamed",
@@ -383,7 +384,7 @@ def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
         notes.append(f"{_STOPS[facts.stopped]}: unchanged limits stop it again")
     if state is not None and ends_on_reply(state) and not state.completed:
         notes.append(_after_reply(facts, state))
-    if state is not None and facts.format == "refold" and state.run_id != facts.run_id:
+    if state is not None and facts.native and state.run_id != facts.run_id:
         notes.append(f"the run calls itself {state.run_id!a}: its file was renamed")
     return tuple(notes)
 
@@ -391,7 +392,7 @@ def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
 def _after_reply(facts: ResumeFacts, state: RunState) -> str:
     if state.interactive:
         return "the model spoke last: the run reopens where you speak"
-    if facts.format == "refold":
+    if facts.native:
         return "the last reply ended the task: only the record of its end is missing, and will be added"
     return "the last reply ended the task, only the record of its end is missing: the agent may ask once more"
 

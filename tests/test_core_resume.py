@@ -80,7 +80,7 @@ def facts(**changes: Any) -> ResumeFacts:
     plain = ResumeFacts(
         run_id="run",
         path="/r/run.json",
-        format="refold",
+        native=True,
         state=state(),
         saved=SAVED,
         now=SAVED,
@@ -288,7 +288,7 @@ def test_a_conversation_that_ends_on_a_reply_is_not_sent(stop: str) -> None:
     ("changes", "note"),
     [
         ({"state": reply("end_turn")}, "only the record of its end is missing, and will be added"),
-        ({"state": reply("end_turn"), "format": "fisk-ai"}, "the agent may ask once more"),
+        ({"state": reply("end_turn"), "native": False}, "the agent may ask once more"),
         ({"state": reply("end_turn", interactive=True)}, "the run reopens where you speak"),
         ({"state": reply("pause_turn")}, "paused by the provider"),
         ({"state": state(run_id="other")}, "its file was renamed"),
@@ -319,7 +319,7 @@ def test_used_up_limits_need_new_ones() -> None:
 
 
 def test_another_tool_is_not_started_with_the_id_of_a_renamed_run() -> None:
-    plan = plan_resume(facts(format="fisk-ai", state=state(run_id="other")))
+    plan = plan_resume(facts(native=False, state=state(run_id="other")))
     assert codes(plan) == ["renamed"]
 
 

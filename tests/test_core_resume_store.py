@@ -71,8 +71,8 @@ def test_facts_are_read_without_a_trace(suspended: Path) -> None:
     assert (suspended.read_bytes(), sorted(suspended.parent.iterdir())) == (before[0], before[2])
     assert suspended.stat().st_mtime_ns == before[1].st_mtime_ns
     plan = plan_resume(facts)
-    assert (facts.run_id, facts.format, facts.error, facts.repair, facts.holder) == (
-        *("run", "refold", None, None, ""),
+    assert (facts.run_id, facts.native, facts.error, facts.repair, facts.holder) == (
+        *("run", True, None, None, ""),
     )
     assert {call.id: call.verdict for call in plan.calls} == {
         call_id(0, 0): "reused",

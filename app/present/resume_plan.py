@@ -238,7 +238,7 @@ def _writes(plan: ResumePlan, news: Sequence[str], width: int) -> Iterator[Line]
     if decided:
         names = ", ".join(call.name for call in decided)
         written.append((f"{units.plural(len(decided), 'result')} as decided: {names}", "text"))
-    where = "with the first new record" if plan.format == "refold" else "in Refold's own notes on this run"
+    where = "with the first new record" if plan.native else "in Refold's own notes on this run"
     kept = "the fingerprint in effect"
     if plan.forced:
         kept += f", that it was forced, and why: {plan.request.reason}"

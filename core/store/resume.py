@@ -17,7 +17,6 @@ import msgspec
 from refold.core.agent import Agent
 from refold.core.columns import DAMAGE, RECOVERED, TERMINAL
 from refold.core.errors import BadRecord, FoldError, StoreError
-from refold.core.formats.journal import NATIVE
 from refold.core.formats.registry import by_name
 from refold.core.records import (
     AssistantRecord,
@@ -270,7 +269,7 @@ def _facts(
     return ResumeFacts(
         run_id=reader.run_id,
         path=shown(reader.path),
-        format=reader.format.name,
+        native=_is_native(reader),
         state=state,
         error=error,
         saved=last_fingerprint(reader) or notes.fingerprint or meta.fingerprint,
@@ -279,6 +278,10 @@ def _facts(
         repair=repair,
         stopped=_stopped(timeline),
     )
+
+
+def _is_native(reader: RunReader) -> bool:
+    return by_name(reader.format.name).keeps_lineage
 
 
 def _needed(state: RunState) -> RunState:
@@ -297,7 +300,7 @@ def last_fingerprint(reader: RunReader) -> Fingerprint | None:
     Only records whose bytes hold the word are decoded; they are looked for from the end.
     """
     timeline = reader.timeline
-    if reader.format.name != NATIVE.name or not timeline.items:
+    if not _is_native(reader) or not timeline.items:
         return None
     offsets = timeline.columns.offset
     end = timeline.span(timeline.items - 1).end
