@@ -33,7 +33,7 @@ from refold.app.present.runs import (
 from refold.app.safe import Safe
 from refold.core.filter import parse_filter
 from refold.core.findings import CODES
-from refold.core.status import STATUSES
+from refold.core.status import STATUSES, StatusName
 from refold.core.store.roots import Root, RootReport
 from refold.core.summary import RunSummary
 
@@ -265,8 +265,8 @@ def test_the_preview_names_what_nobody_can_know() -> None:
         ("failed", "outcome unknown"),
     ],
 )
-def test_calls_in_flight_are_judged_by_how_the_run_stands(status: str, outcome: str) -> None:
-    run = RunSummary(id="a", path="/a", status=status, in_flight=("shell",))  # type: ignore[arg-type]
+def test_calls_in_flight_are_judged_by_how_the_run_stands(status: StatusName, outcome: str) -> None:
+    run = RunSummary(id="a", path="/a", status=status, in_flight=("shell",))
     assert outcome in said(run)
 
 

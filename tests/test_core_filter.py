@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.core.filter import KEYS, FilterError, haystack, parse_filter, settled
-from refold.core.status import STATUSES
+from refold.core.status import STATUSES, StatusName
 from refold.core.summary import RunSummary
 
 NOW = datetime(2026, 7, 24, 15, 30, tzinfo=UTC).timestamp()
@@ -172,8 +172,8 @@ def test_every_example_of_a_key_is_a_filter() -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_every_status_has_its_filter(status: str) -> None:
-    run = RunSummary(id="x", path="/x", status=status)  # type: ignore[arg-type]
+def test_every_status_has_its_filter(status: StatusName) -> None:
+    run = RunSummary(id="x", path="/x", status=status)
     assert matches(f"status:{status}", run)
     assert not matches(f"-status:{status}", run)
 
