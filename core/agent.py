@@ -6,14 +6,17 @@ import importlib
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 
+from refold.core.control import said
 from refold.core.errors import RefoldError
 from refold.core.fingerprint import system_hash, tools_hash
 from refold.core.records import VERSION, Fingerprint, Json, MetaRecord
 from refold.core.resume import Effect
+
+_EFFECTS: tuple[str, ...] = get_args(Effect)
 
 
 class NoSuchAgent(RefoldError):
@@ -57,7 +60,9 @@ class Tool(msgspec.Struct, frozen=True):
     """read: changes nothing; idempotent: twice is as once; write: everything else. It decides whether a call
     that may have run is run again after a crash, and whether calls may run side by side."""
     run: Callable[..., Awaitable[str | ToolResult]]
-    """Called with the input as keyword arguments. An exception becomes a result that reports an error."""
+    """Called with the input as keyword arguments. An exception becomes a result that reports an error.
+
+    A function that is not async works too, but holds up what else runs, and the stop."""
 
 
 class Budgets(msgspec.Struct, frozen=True):
@@ -91,6 +96,9 @@ class Agent(msgspec.Struct, frozen=True):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two tools are called {', '.join(twice)}")
+        wrong = sorted({tool.name for tool in self.tools if tool.effect not in _EFFECTS})
+        if wrong:
+            raise ValueError(f"no effect that is known ({', '.join(_EFFECTS)}): {', '.join(wrong)}")
 
     def fingerprint(self) -> Fingerprint:
         """Give what a later resume is compared with (formats/fisk-ai.md 4, version 3): never the prompt."""
@@ -155,8 +163,7 @@ def _told(error: BaseException) -> str:
     """Say what went wrong in a foreign module, and where: its author reads this."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    text = str(error)
-    return f"{type(error).__name__}: {text}{place}" if text else f"{type(error).__name__}{place}"
+    return f"{said(error)}{place}"
 
 
 def _plain(schema: Mapping[str, Json]) -> Json:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from refold.core.agent import Tool, ToolResult
-from refold.core.control import Control, settled
+from refold.core.control import Control, said, settled
 from refold.core.errors import StoreError
 from refold.core.records import Json
 from refold.core.resume import PlannedCall
@@ -88,13 +88,7 @@ def missing_input(tool: Tool, given: dict[str, Json]) -> list[str]:
     """Give the names of the inputs that a tool requires and a call lacks."""
     required = tool.input_schema.get("required")
     names = required if isinstance(required, list | tuple) else ()
-    return [str(name) for name in names if name not in given]
-
-
-def said(error: BaseException) -> str:
-    """Give an error of somebody else's code as text."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return [name for name in names if isinstance(name, str) and name not in given]
 
 
 def own_copy(given: dict[str, Json]) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -115,14 +116,18 @@ class Control:
         return task.result()
 
 
-async def settled(work: Awaitable[T]) -> T:
-    """Wait for the work of others, so that only we ourselves end us.
+async def settled(work: Awaitable[T] | T) -> T:
+    """Wait for the work of others, so that only we ourselves end us; what is there already is given.
 
     Raises:
-        Withdrawn: it ended as cancelled although nobody here cancelled it, or called sys.exit.
+        Withdrawn: it ended as cancelled although nobody here cancelled it, or wanted more than itself to end.
     """
+    if not inspect.isawaitable(work):
+        # A function that is not async has run: to say that it failed would let it run twice.
+        return work
+    theirs: Awaitable[T] = work
     try:
-        return await work
+        return await theirs
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -130,6 +135,21 @@ async def settled(work: Awaitable[T]) -> T:
         raise Withdrawn("cancelled from within") from error
     except SystemExit as error:
         raise Withdrawn(f"wanted the program to end ({error.code})") from error
+    except (Exception, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        # Of extension modules: a task that ends so takes its neighbours, and then the program, along.
+        raise Withdrawn(said(error)) from error
+
+
+def said(error: BaseException) -> str:
+    """Give an error of somebody else's code as text, also where its own text fails."""
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as mute:
+        return f"{kind}, whose text fails with {type(mute).__name__}"
+    return f"{kind}: {text}" if text else kind
 
 
 async def _first(work: Awaitable[T], event: asyncio.Event) -> tuple[asyncio.Future[T], bool]:

@@ -13,9 +13,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from refold.core.agent import Agent, ToolResult, Turn
-from refold.core.calls import Calls, own_copy, said
-from refold.core.control import Aborted, Control, settled
+from refold.core.agent import Agent, ToolResult, Turn, Usage
+from refold.core.calls import Calls, own_copy
+from refold.core.control import Aborted, Control, said, settled
 from refold.core.errors import BadRecord, StoreError
 from refold.core.fold import Fold
 from refold.core.formats.journal import NATIVE
@@ -306,10 +306,20 @@ class Runner:
         return self._decoder.record(NATIVE.encode(record)[:-1])
 
 
-def _record(turn: Turn, iteration: int) -> AssistantRecord:
+def _record(turn: object, iteration: int) -> AssistantRecord:
+    """Give the record of a turn.
+
+    Raises:
+        BadRecord: it is none, or its content is no blocks: a text would be kept as its letters.
+    """
+    if not isinstance(turn, Turn) or not isinstance(turn.usage, Usage):
+        raise BadRecord("the model gave no Turn with a Usage")
+    content = tuple(turn.content)
+    if not all(isinstance(block, dict) for block in content):
+        raise BadRecord('the content of a turn is a list of blocks, such as {"type": "text", "text": ""}')
     usage = turn.usage
     return AssistantRecord(
-        message=Message("assistant", tuple(turn.content)),
+        message=Message("assistant", content),
         iteration=iteration,
         stop_reason=turn.stop_reason,
         in_tokens=usage.in_tokens,

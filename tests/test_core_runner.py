@@ -193,6 +193,23 @@ def _not_async(**_: Json) -> Any:
     return "text"
 
 
+class Panic(BaseException):
+    """As extension modules raise it."""
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+async def _panics(**_: Json) -> str:
+    raise Panic("index out of bounds")
+
+
+async def _speechless(**_: Json) -> str:
+    raise Speechless
+
+
 @pytest.mark.parametrize(
     ("run", "given", "text", "is_error"),
     [
@@ -204,7 +221,9 @@ def _not_async(**_: Json) -> Any:
         (_mute, {"path": 1}, "KeyError", True),
         (_exits, {"path": 1}, "Withdrawn: wanted the program to end (3)", True),
         (_gives_up, {"path": 1}, "Withdrawn: cancelled from within", True),
-        (_not_async, {"path": 1}, "TypeError: object str can't be used in 'await' expression", True),
+        (_not_async, {"path": 1}, "text", False),
+        (_panics, {"path": 1}, "Withdrawn: Panic: index out of bounds", True),
+        (_speechless, {"path": 1}, "Speechless, whose text fails with ValueError", True),
         (None, {"path": 1}, "there is no tool 't'", True),
     ],
 )
@@ -213,7 +232,7 @@ def test_a_call_always_has_a_result(run: Any, given: Json, text: str, is_error: 
         call: Json = {"type": "tool_use", "id": "a", "name": "t", "input": given}
         return Turn([] if len(messages) > 1 else [call])
 
-    schema: dict[str, Json] = {"type": "object", "required": ["path"]}
+    schema: dict[str, Json] = {"type": "object", "required": [{}, "path", 7]}
     tools = () if run is None else (Tool("t", "", schema, "write", run),)
     outcome, records = in_memory(Agent("p", "m", "", tools, model))
     assert outcome.reason == "completed"
@@ -247,7 +266,14 @@ for _ in range(300):
         (RuntimeError("529 overloaded"), "RuntimeError: 529 overloaded"),
         (SystemExit(1), "Withdrawn: wanted the program to end (1)"),
         (asyncio.CancelledError(), "Withdrawn: cancelled from within"),
-        (None, "AttributeError"),
+        (Panic("overflow"), "Withdrawn: Panic: overflow"),
+        (Speechless(), "Speechless, whose text fails with ValueError"),
+        (None, "BadRecord: the model gave no Turn"),
+        ({"content": []}, "BadRecord: the model gave no Turn"),
+        (Turn([], usage=None), "BadRecord: the model gave no Turn"),  # type: ignore[arg-type]
+        (Turn("so be it"), "BadRecord: the content of a turn is a list of blocks"),
+        (Turn([{"type": "text", "text": "x"}, "y"]), "BadRecord: the content of a turn is a list of blocks"),
+        (Turn({"type": "text"}), "BadRecord: the content of a turn is a list of blocks"),  # type: ignore[arg-type]
         (Turn([use("a"), use("a")]), "BadRecord: the calls of a turn need ids, each its own"),
         (Turn([use("")]), "BadRecord: the calls of a turn need ids, each its own"),
         (Turn([use("a", float("nan"))]), "BadRecord"),
@@ -405,11 +431,16 @@ async def _talk(made: Agent, turns: int) -> tuple[Outcome, MemoryLog]:
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_stop_at_the_input_suspends_at_once(times: int, store: JournalStore) -> None:
     async def scene() -> Outcome:
-        control = Control()
+        control, asked = Control(), asyncio.Event()
+
+        async def follow_up() -> str | None:
+            asked.set()
+            return await _never()
+
         task = asyncio.create_task(
-            begin(store, agent([Step()], World()), interactive=True, control=control, follow_up=_never)
+            begin(store, agent([Step()], World()), interactive=True, control=control, follow_up=follow_up)
         )
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(asked.wait(), 5)
         for _ in range(times):
             control.stop()
         return await asyncio.wait_for(task, 5)
@@ -434,18 +465,20 @@ def test_what_was_typed_before_a_stop_is_kept(store: JournalStore) -> None:
 
 
 def test_a_question_that_fails_while_it_stops_is_a_stop(store: JournalStore) -> None:
-    async def follow_up() -> str | None:
-        try:
-            await asyncio.sleep(3600)
-        finally:
-            raise OSError("the terminal is gone")
-
     async def scene() -> Outcome:
-        control = Control()
+        control, asked = Control(), asyncio.Event()
+
+        async def follow_up() -> str | None:
+            asked.set()
+            try:
+                return await _never()
+            finally:
+                raise OSError("the terminal is gone")
+
         task = asyncio.create_task(
             begin(store, agent([Step()], World()), interactive=True, control=control, follow_up=follow_up)
         )
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(asked.wait(), 5)
         control.stop()
         return await task
 

@@ -223,6 +223,8 @@ async def _ok(**_: Json) -> str:
         ),
         ("refold_made_up:leaves", "failed: SystemExit"),
         ("refold_made_up:twice", "failed: ValueError: two tools are called t"),
+        ("refold_made_up:loose", "failed: ValueError: no effect that is known .*: t"),
+        ("refold_made_up:mute", r"failed: Mute, whose text fails with KeyError \(refold_made_up.py, line"),
         ("refold_broken:x", "cannot be imported: SyntaxError"),
     ],
 )
@@ -236,6 +238,12 @@ def test_a_factory_that_gives_no_agent_is_said(
         "    from refold.core import Agent, Tool\n"
         "    t = Tool('t', '', {}, 'read', None)\n"
         "    return Agent('p', 'm', '', (t, t), None)\n"
+        "def loose():\n"
+        "    from refold.core import Agent, Tool\n"
+        "    return Agent('p', 'm', '', (Tool('t', '', {}, 'reads', None),), None)\n"
+        "class Mute(Exception):\n"
+        "    def __str__(self): raise KeyError\n"
+        "def mute(): raise Mute\n"
     )
     (tmp_path / "refold_broken.py").write_text("def x(:\n")
     with pytest.raises(NoSuchAgent, match=said):
