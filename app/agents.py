@@ -135,10 +135,11 @@ class RunAgent:
             return ()
         words = [PROGRAM, "resume", str(self.run), "--agent", self.factory]
         if request.force:
-            words += ["--force", "--reason", request.reason]
+            words += ["--force", f"--reason={request.reason}"]
         for call, decision in request.decisions.items():
             text = f":{decision.text}" if decision.text else ""
-            words += ["--decide", f"{call}={decision.choice}{text}"]
+            # In one word: the id is the model's own, and may look like an option.
+            words.append(f"--decide={call}={decision.choice}{text}")
         if request.repair:
             words.append("--repair")
         if expected is not None:

@@ -111,14 +111,18 @@ def in_background(command: Sequence[str], *, cwd: str) -> subprocess.Popen[bytes
     Raises:
         OSError: it cannot be started.
     """
-    return subprocess.Popen(  # noqa: S603 - an argument list of the user's own, no shell
-        runnable(command),
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    try:
+        return subprocess.Popen(  # noqa: S603 - an argument list of the user's own, no shell
+            runnable(command),
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except ValueError as error:
+        # An id of a call that holds a NUL can be no argument.
+        raise OSError(str(error)) from error
 
 
 def _problem(command: Sequence[str], cwd: str) -> str:

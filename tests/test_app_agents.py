@@ -22,6 +22,8 @@ from refold.app.agents import (
     runnable,
     spelled,
 )
+from refold.app.cli_parser import parse
+from refold.app.cli_resume import decisions
 from refold.app.config import ConfigError
 from refold.app.settings import Settings, load
 from refold.core.records import Decision, Fingerprint
@@ -79,9 +81,12 @@ def test_a_native_run_is_resumed_by_this_program() -> None:
         repair=True,
     )
     assert found.command(request, expected=7)[5:] == (
-        *("--force", "--reason", "a; b", "--decide", "c=1=done:x:y", "--decide", "d=failed"),
+        *("--force", "--reason=a; b", "--decide=c=1=done:x:y", "--decide=d=failed"),
         *("--repair", "--expect", "7"),
     )
+    dashed = ResumeRequest(force=True, reason="-x", decisions={"--force": Decision("failed")})
+    read = parse(found.command(dashed)[1:]).own
+    assert (read.reason, decisions(read.decide)) == ("-x", dashed.decisions)
     assert runnable(found.command())[:3] == (sys.executable, "-m", "refold.app")
     assert runnable(("fisk-ai", "x")) == ("fisk-ai", "x")
     assert spelled(("a b", "c")) == "'a b' c"

@@ -276,6 +276,11 @@ def test_a_child_beside_the_screen_talks_through_pipes(tmp_path: Path) -> None:
         assert child.wait(10) == -signal.SIGINT
 
 
+def test_what_can_be_no_argument_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="null byte"):
+        in_background((*python("pass"), "a\0b"), cwd=str(tmp_path))
+
+
 def test_a_terminal_is_left_as_it_was() -> None:
     master, slave = os.openpty()
     before = termios.tcgetattr(slave)
