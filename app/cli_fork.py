@@ -8,6 +8,7 @@ from refold.app.cli_exit import FINE
 from refold.app.cli_new_run import new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
+from refold.app.forking import make_fork
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.present.fork_plan import POINTS
@@ -15,9 +16,8 @@ from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.core.errors import RunExists
 from refold.core.fork import ForkPlan, NoForkHere, plan_json
-from refold.core.store.fork import Forked, carry_out, plan_at
+from refold.core.store.fork import Forked, plan_at
 from refold.core.store.new_run import require_free
-from refold.core.store.notes import NotesStore
 from refold.core.timeline import Timeline
 
 _LABEL = 14
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         else:
             _print_plan(plan, chosen, printer)
         return FINE
-    made = carry_out(plan, notes=NotesStore(settings.notes_dir))
+    made = make_fork(plan, settings)
     if arguments.json:
         printer.json({"id": made.run_id, "path": str(made.path), "parent": plan.parent, "seq": plan.at})
     else:

@@ -82,7 +82,9 @@ def decisions(given: list[str] | tuple[str, ...]) -> dict[str, Decision]:
             raise WrongDecision(
                 f"{text!r} is no decision", remedy="CALL=rerun, CALL=failed or CALL=done:TEXT"
             )
-        decided[found[1]] = Decision(found[2], found[3] or "")
+        decision = Decision(found[2], found[3] or "")
+        if decided.setdefault(found[1], decision) != decision:
+            raise WrongDecision(f"{found[1]!r} is decided twice, and not alike", remedy="decide it once")
     return decided
 
 

@@ -8,6 +8,7 @@ from refold.app.cli_exit import FINE
 from refold.app.cli_new_run import new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import open_run
+from refold.app.forking import make_salvaged
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.safe import Safe, line
@@ -15,8 +16,7 @@ from refold.app.settings import Settings
 from refold.core.errors import RunExists
 from refold.core.salvage import NothingToSalvage, SalvagePlan, plan_json, report
 from refold.core.store.new_run import require_free
-from refold.core.store.notes import NotesStore
-from refold.core.store.salvage import carry_out, salvage_of
+from refold.core.store.salvage import salvage_of
 
 _UNKNOWN = ("seq", "records", "recovered", "moved", "left_out", "remarks")
 """What a plan says, and a refusal does not know."""
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     elif arguments.plan:
         _print(plan, "would be made of", printer)
     else:
-        made = carry_out(plan, notes=NotesStore(settings.notes_dir))
+        made = make_salvaged(plan, settings)
         if arguments.json:
             answer = plan_json(plan)
             answer["damaged"] = answer["path"]

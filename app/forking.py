@@ -1,4 +1,4 @@
-"""What a fork from the screen needs beside its plan: an id to propose, and where its lineage is noted."""
+"""What a new run made of another needs beside its plan: an id to propose, and its notes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from refold.core.errors import StoreError
+from refold.core.store import salvage
 from refold.core.store.fork import Forked, carry_out
 from refold.core.store.notes import NotesStore
 from refold.core.store.run_id import is_run_id, new_run_id
@@ -18,6 +19,7 @@ from refold.core.store.run_id import is_run_id, new_run_id
 if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.fork import ForkPlan
+    from refold.core.salvage import SalvagePlan
 
 _SORTED_BY_TIME: Final = re.compile("[0-9A-Za-z]{27}")
 _MOST: Final = 1000
@@ -35,8 +37,22 @@ def make_fork(plan: ForkPlan, settings: Settings) -> Forked:
         StoreError: the fork was not made.
     """
     notes = notes_of(settings)
-    made = carry_out(plan, notes=notes)
-    parent = notes.read(Path(plan.path))
+    return _with_agent(carry_out(plan, notes=notes), Path(plan.path), notes)
+
+
+def make_salvaged(plan: SalvagePlan, settings: Settings) -> Forked:
+    """Make a run of the good records of a damaged one; its agent goes on with it.
+
+    Raises:
+        StoreError: the new run was not made.
+    """
+    notes = notes_of(settings)
+    return _with_agent(salvage.carry_out(plan, notes=notes), Path(plan.path), notes)
+
+
+def _with_agent(made: Forked, of: Path, notes: NotesStore) -> Forked:
+    """Note about a new run which agent the other one has."""
+    parent = notes.read(of)
     if not (parent.agent or parent.config or parent.cwd):
         return made
     try:

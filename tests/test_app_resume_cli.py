@@ -425,8 +425,22 @@ def test_decisions_are_read_from_the_command_line() -> None:
         "d": Decision("failed"),
         "e": Decision("done", "two\nlines"),
     }
-    with pytest.raises(WrongDecision):
-        decisions(["=rerun"])
+    assert decisions(["a=failed", "a=failed"]) == {"a": Decision("failed")}
+    for wrong in (["=rerun"], ["a=failed", "a=rerun"], ["a=failed:x", "a=failed"]):
+        with pytest.raises(WrongDecision):
+            decisions(wrong)
+
+
+def test_what_is_made_of_a_run_goes_on_with_its_agent(cut: Place) -> None:
+    assert cut.run("fork", "one", "--at", "1", "--name", "two").returncode == 0
+    damaged = cut.store / "one.json"
+    lines = damaged.read_bytes().split(b"\n")
+    damaged.write_bytes(b"\n".join([*lines[:1], b"{]", *lines[1:]]))
+    assert cut.run("salvage", "one", "--name", "three").returncode == 0
+    for child in ("two", "three"):
+        done = cut.run("resume", child, "--plan", "--json")
+        reasons = [reason["code"] for reason in json.loads(done.stdout)["reasons"]]
+        assert reasons in ([], ["unknown_call"]), child
 
 
 def test_a_torn_end_is_shown_first_and_kept_aside(cut: Place) -> None:
