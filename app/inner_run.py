@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from pathlib import Path
 from typing import Final, Literal
-from weakref import WeakKeyDictionary
 
 from refold.app.launch import Ended, in_background
 
@@ -141,26 +140,3 @@ class InnerRun:
     def _tell(self) -> None:
         for watcher in tuple(self._watchers):
             watcher()
-
-
-class InnerRuns:
-    """The children of one program, by the run that they go on with."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, InnerRun] = {}
-
-    def add(self, inner: InnerRun) -> None:
-        """Keep a child."""
-        self._runs[os.path.realpath(inner.path)] = inner
-
-    def get(self, path: Path) -> InnerRun | None:
-        """Give the child that goes on with a run, or did last."""
-        return self._runs.get(os.path.realpath(path))
-
-
-_OF_PROGRAMS: Final[WeakKeyDictionary[object, InnerRuns]] = WeakKeyDictionary()
-
-
-def inner_runs(program: object) -> InnerRuns:
-    """Give the children of a program: they outlive the screens that show them."""
-    return _OF_PROGRAMS.setdefault(program, InnerRuns())

@@ -14,7 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from refold.app.forking import notes_of
-from refold.app.inner_run import InnerRun, inner_runs
+from refold.app.inner_run import InnerRun
+from refold.app.inner_runs import inner_runs
 from refold.app.main import RefoldApp
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeScreen

@@ -203,7 +203,7 @@ async def test_a_call_that_may_have_run_is_decided_and_the_next_one_comes_up(tmp
         await pilot.press("x")
         assert screen.call.id == "c3"
         assert "outcome unknown: recorded as failed" in words(screen)
-        assert "--decide c2=failed" in words(screen)
+        assert "c2=failed" in words(screen)
         await typed(pilot, "d", "it was " + HOSTILE)
         assert "it was [/x] [bold]␛[2J‹RLO›$y" in words(screen)
         assert "✓ ready" in said(pilot)
@@ -255,7 +255,7 @@ async def test_a_changed_fingerprint_is_crossed_only_with_a_reason(tmp_path: Pat
         await typed(pilot, "F", f"the prompt was mended {HOSTILE}")
         assert "ready, past the changed fingerprint" in said(pilot)
         assert "that it was forced, and why: the prompt was mended [/x]" in words(screen)
-        assert "--force --reason" in words(screen)
+        assert "--force" in words(screen)
         await pilot.press("enter")
         await until(pilot, lambda: bool(stage.answers))
         assert app.background_faults == []

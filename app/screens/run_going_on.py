@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
 
 from refold.app.forking import notes_of
-from refold.app.inner_run import InnerRun, inner_runs
+from refold.app.inner_runs import inner_runs
 from refold.app.lines import Role
 from refold.app.loading import slices
 from refold.app.present import units
@@ -19,12 +19,14 @@ from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe, line
 from refold.app.screens.going_on import GoingOnScreen
-from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.store.forks import Fork, forks_of
 from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.app.inner_run import InnerRun
 
 _REPLY: Final = "reply"
 _PATIENCE: Final = 0.4
@@ -155,6 +157,8 @@ class RunGoingOnScreen(GoingOnScreen):
         told = timeline is not None and timeline.items and timeline.kind(timeline.items - 1) == "terminal"
         killed = inner.ended is not None and inner.ended.signal is not None
         if said and not told and not killed and self.app.screen is self:
+            from refold.app.screens.notice import NoticeScreen
+
             rows: list[tuple[Safe, Role]] = [(line(row, _TEXT), "text") for row in said]
             self.app.push_screen(NoticeScreen(Safe(f"It did not go on: {self._outcome}"), rows))
 
