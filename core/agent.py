@@ -141,7 +141,9 @@ def load_agent(factory: str) -> Agent:
         raise NoSuchAgent(
             f"{factory!a}: {error}", remedy="go to the directory of the module, or set PYTHONPATH"
         ) from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise NoSuchAgent(f"{factory!a}: the module cannot be imported: {_told(error)}") from error
     make = getattr(module, name, None)
     if not callable(make):
@@ -152,7 +154,9 @@ def load_agent(factory: str) -> Agent:
         )
     try:
         made = make()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise NoSuchAgent(f"{factory!a} failed: {_told(error)}") from error
     if not isinstance(made, Agent):
         raise NoSuchAgent(f"{factory!a} gives {type(made).__name__}, not a refold.core Agent")

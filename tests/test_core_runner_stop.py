@@ -225,7 +225,9 @@ async def _ok(**_: Json) -> str:
         ("refold_made_up:twice", "failed: ValueError: two tools are called t"),
         ("refold_made_up:loose", "failed: ValueError: no effect that is known .*: t"),
         ("refold_made_up:mute", r"failed: Mute, whose text fails with KeyError \(refold_made_up.py, line"),
+        ("refold_made_up:panics", r"failed: Panic: overflow \(refold_made_up.py, line"),
         ("refold_broken:x", "cannot be imported: SyntaxError"),
+        ("refold_panics:x", r"cannot be imported: BaseException: at import \(refold_panics.py, line 1\)"),
     ],
 )
 def test_a_factory_that_gives_no_agent_is_said(
@@ -244,8 +246,11 @@ def test_a_factory_that_gives_no_agent_is_said(
         "class Mute(Exception):\n"
         "    def __str__(self): raise KeyError\n"
         "def mute(): raise Mute\n"
+        "class Panic(BaseException): pass\n"
+        "def panics(): raise Panic('overflow')\n"
     )
     (tmp_path / "refold_broken.py").write_text("def x(:\n")
+    (tmp_path / "refold_panics.py").write_text("raise BaseException('at import')\n")
     with pytest.raises(NoSuchAgent, match=said):
         load_agent(factory)
 
