@@ -7,6 +7,7 @@ is skipped. Such a line, and one with any unusual key, is left to `refold.core.f
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -20,6 +21,8 @@ _QUOTE = 0x22
 _EMPTY = Raw(b'""')
 _made: list[Struct] = []
 """Payloads and messages of the line being read; more than there are in the end stood there twice."""
+_one_at_a_time = threading.Lock()
+"""Held while a line is read and counted: a fork or a search reads beside the screen."""
 
 
 class _Counted(Struct, forbid_unknown_fields=True, gc=False):
@@ -99,13 +102,14 @@ _decode = msgspec.json.Decoder(WireLine).decode
 
 def read_wire(line: bytes) -> WireLine | None:
     """Read a line of a usual shape; None where its shape is any other."""
-    try:
-        found = _decode(line)
-    except (msgspec.MsgspecError, RecursionError):
-        _made.clear()
-        return None
-    made = len(_made)
-    _made.clear()
+    with _one_at_a_time:
+        try:
+            found = _decode(line)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        finally:
+            made = len(_made)
+            _made.clear()
     if not 0 < found.seq <= MAX_SEQ:
         return None
     if (answer := found.tool_result) is not None:
