@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -773,33 +772,3 @@ def test_an_encoded_call_of_version_3_is_canonical(value: Json) -> None:
     record = V3.record(text)
     assert FISK_AI.encode(record, 3) == text
     assert record == AssistantRecord(Message("assistant", (block,)), seq=2)
-
-
-def test_threads_that_read_at_the_same_time_do_not_disturb_each_other() -> None:
-    """A line whose payload stands twice is never taken for a plain one, whatever is read beside it."""
-    message = b'"iteration":0,"message":{"role":"assistant","content":[]},"in_tokens":1,"out_tokens":1'
-    usual = b'{"seq":2,"protocol":"refold.v1.session.assistant","assistant":{' + message + b"}}"
-    twice = usual.replace(
-        b'"assistant":{"it', b'"assistant":{"cache_read_tokens":5,' + message + b'},"assistant":{"it'
-    )
-    decoder = NATIVE.decoder_for(2)
-    expected = {line: decoder.columns(line) for line in (usual, twice)}
-    assert expected[twice].cache_read_tokens == 5
-    wrong: list[object] = []
-
-    def read(line: bytes) -> None:
-        for _ in range(3000):
-            if (found := decoder.columns(line)) != expected[line]:
-                wrong.append(found)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=read, args=(line,)) for line in (twice, usual, twice, usual)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert not wrong
