@@ -81,6 +81,7 @@ def _print(path: Path, plan: RepairPlan | None, printer: Printer, *, done: bool)
     name = Cell(line(path.name), "strong")
     if plan is None:
         printer.line((name, Cell(Safe(": the end is clean, nothing to repair"))))
+        printer.note("refold: only the end was looked at; 'refold verify RUN' looks at every record")
         return
     printer.line((name, Cell(line(f": {plan.sentence}"))))
     if done:

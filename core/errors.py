@@ -79,7 +79,10 @@ class CorruptJournal(FoldError):
     error_class = "corrupt"
 
     def __init__(self, detail: str, *, line: int | None = None) -> None:
-        super().__init__(f"corrupt record sequence: {detail}")
+        super().__init__(
+            f"corrupt record sequence: {detail}",
+            remedy="a verify names all damage; fork before it, or salvage the good records",
+        )
         self.detail = detail
         self.line = line
         """The 1-based line that could not be read; None where a readable record is out of place."""

@@ -50,15 +50,15 @@ class Code(msgspec.Struct, frozen=True):
     remedy: str
 
 
-_FORK = "fork at the last sequence before it"
+_FORK = "fork at the last sequence before it, or salvage the good records"
 _RAW = "its bytes are kept and shown as they are"
 
 CODES: dict[str, Code] = {
     "E_TORN_TAIL": Code(
-        "warning", "torn tail", "nothing acknowledged is lost; the next writer must cut it first"
+        "warning", "torn tail", "nothing acknowledged is lost; a repair cuts it off and keeps it"
     ),
     "E_NO_FINAL_NL": Code(
-        "warning", "last record has no newline", "the record counts; the next writer must end the line"
+        "warning", "last record has no newline", "the record counts; a repair ends the line"
     ),
     "E_GLUED": Code("error", "records glued on one line", _FORK),
     "E_SPLICED": Code("error", "one record inside another", _FORK),

@@ -218,7 +218,8 @@ def plan_fork(
     pending = () if state.pending is None else state.pending.unanswered
     if prompt and pending:
         raise NoForkHere(
-            "a new prompt cannot stand here: the open calls must be answered first", code="prompt_pending"
+            "a new prompt cannot stand here: calls are open; take a point between turns",
+            code="prompt_pending",
         )
     if prompt and not format_.takes_follow_ups(meta.version):
         raise NoForkHere(

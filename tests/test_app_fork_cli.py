@@ -143,7 +143,7 @@ def test_the_plan_of_a_fork(refold: Any, runs: Path, project: Path) -> None:
     [
         (["--at", "14", "--name", "parent"], "same_id", "an id of its own"),
         (["--at", "14", "--name", "taken"], "exists", "already there"),
-        (["--at", "3", "--prompt", "x"], "prompt_pending", "must be answered first"),
+        (["--at", "3", "--prompt", "x"], "prompt_pending", "calls are open"),
         (["--at", "#20"], "damaged", "damaged"),
         (["--at", "15"], "completed", "completed here"),
         (["--at", "16"], "corrupt", "do not fold"),
@@ -350,6 +350,7 @@ def test_a_repair_and_back(refold: Any, runs: Path, project: Path) -> None:
     assert (runs / side_file).read_bytes() == b'{"seq":15,"prot'
     again = refold("repair", path)
     assert (again.code, again.out) == (0, "parent.json: the end is clean, nothing to repair\n")
+    assert "'refold verify RUN' looks at every record" in again.err
 
     back = refold("repair", path, "--undo", "--json")
     assert back.code == 0

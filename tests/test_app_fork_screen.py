@@ -139,7 +139,7 @@ async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: S
         assert screen.draft.plan.point == "inside"
         await type_into(pilot, "p", "Use fromisoformat.")
         assert screen.draft.plan is None
-        assert "open calls must be answered first" in screen.draft.refusal
+        assert "calls are open" in screen.draft.refusal
         assert screen.check_action("go", ()) is None
         await pilot.press("enter")
         await pilot.pause()

@@ -133,7 +133,7 @@ def test_points_that_are_not_legal(tmp_path: Path) -> None:
         with pytest.raises(NoForkHere, match="completed") as refused:
             planned(reader, 4)
         assert refused.value.nearest == 4
-        with pytest.raises(NoForkHere, match="must be answered first"):
+        with pytest.raises(NoForkHere, match="calls are open"):
             planned(reader, 1, prompt="hm")
         inside = planned(reader, 1)
         assert inside.point == "inside"

@@ -138,7 +138,9 @@ def parse(line: bytes) -> Node:
 def _what_is_wrong(error: json.JSONDecodeError, text: str) -> str:
     if error.pos >= len(text) or error.msg.startswith("Unterminated"):
         return "the line ends inside a value"
-    return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+    # Some messages of the decoder end in "at" themselves: "Invalid control character at".
+    what = error.msg.removesuffix(" at")
+    return f"{what[:1].lower()}{what[1:]} at character {error.pos + 1}"
 
 
 def scrub(text: str) -> str:
