@@ -102,14 +102,14 @@ def _stopped(facts: Facts) -> Status:
     reason = facts.terminal
     torn = "; a torn record follows" if facts.torn else ""
     if reason is None:
-        return Status("crashed", f"ends without a terminal record{torn}; no holder seen from here")
+        return Status("crashed", f"ends without a terminal record{torn}; no process is seen holding it")
     if reason == "completed":
         after = f"; {_records(facts.after_terminal)} it" if facts.after_terminal else ""
         return Status("completed", f"a terminal record says completed{after}{torn}")
     if facts.after_terminal:
         return Status(
             "crashed",
-            f"{_records(facts.after_terminal)} the last terminal record{torn}; no holder seen from here",
+            f"{_records(facts.after_terminal)} the last terminal record{torn}; no process is seen holding it",
         )
     if reason == "suspended":
         return Status("suspended", f"the last record says suspended{torn}")

@@ -48,7 +48,7 @@ def test_every_recorded_journal_is_a_row(journals: Path, version: str) -> None:
     ("name", "status", "word"),
     [
         ("v3/meta-only", "crashed", "without a terminal record"),
-        ("v3/crashed-mid-tool-batch", "crashed", "no holder seen"),
+        ("v3/crashed-mid-tool-batch", "crashed", "no process is seen"),
         ("v3/suspended-at-boundary", "suspended", "suspended"),
         ("v3/suspended-resumed-crashed", "crashed", "follow"),
         ("v3/completed-two-tools", "completed", "completed"),

@@ -32,8 +32,8 @@ def changed(**fields: object) -> Facts:
         (changed(terminal="suspended", torn=True), False, "suspended", "a torn record follows"),
         (changed(terminal="suspended", after_terminal=1), False, "crashed", "1 record follows the last"),
         (changed(terminal="error", after_terminal=3), False, "crashed", "3 records follow the last"),
-        (GOOD, False, "crashed", "no holder seen from here"),
-        (changed(torn=True), False, "crashed", "a torn record follows; no holder"),
+        (GOOD, False, "crashed", "no process is seen holding it"),
+        (changed(torn=True), False, "crashed", "a torn record follows; no process is seen"),
         (changed(terminal="completed"), False, "completed", "completed"),
         (changed(terminal="completed", after_terminal=2), False, "completed", "2 records follow it"),
         (changed(terminal="error"), False, "failed", "error"),
@@ -49,7 +49,7 @@ def changed(**fields: object) -> Facts:
         (Facts(opened=False, note="it is a directory"), True, "unreadable", "it is a directory"),
         (changed(version=4), False, "newer", "version 4; this build reads up to version 3"),
         (changed(version=99, terminal="completed"), False, "newer", "version 99"),
-        (changed(version=-1), False, "crashed", "no holder"),
+        (changed(version=-1), False, "crashed", "no process is seen"),
     ],
 )
 def test_each_line_of_the_table(facts: Facts, held: bool, name: str, word: str) -> None:

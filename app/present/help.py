@@ -29,7 +29,7 @@ STATUSES: Final[dict[StatusName, str]] = {
     "running": "a process is seen holding its lock",
     "ready": "a fork or a fresh run: nothing was added since it was made",
     "suspended": "its last record says that it was put aside to go on later",
-    "crashed": "it ends without a terminal record, or goes on after one; no holder seen from here",
+    "crashed": "it ends without a terminal record, or goes on after one; no process is seen holding it",
     "completed": "its last record says that the work was done",
     "failed": "its last record names an error",
     "cancelled": "its last record says that somebody stopped it",
