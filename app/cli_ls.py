@@ -27,6 +27,17 @@ _COLUMNS: Final = 200
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Print the runs that a filter lets through, newest first."""
+    return list_runs(arguments, settings, printer)
+
+
+def list_runs(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    printer: Printer,
+    *,
+    others: str = "hidden by the filter",
+) -> int:
+    """Print the runs that a filter lets through, newest first, and what the others are."""
     now = time.time()
     zone = UTC if settings.utc else None
     wanted = parse_filter(" ".join(map(_as_term, arguments.filter)), now, zone=zone)
@@ -44,7 +55,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     if len(runs):
         _print(RunRows(runs, chosen(settings.columns), lambda: now, zone), printer)
     if runs.hidden:
-        printer.note(f"{units.plural(runs.hidden, 'run')} hidden by the filter")
+        printer.note(f"{units.plural(runs.hidden, 'run')} {others}")
     elif not runs.total:
         _nothing(catalog.roots_report(), printer)
     return FINE

@@ -115,8 +115,9 @@ def _open(parser: Parser) -> None:
 def _ls(parser: Parser) -> None:
     parser.description = (
         "List the runs, newest first.\n\n"
-        "Words match id and prompt; status: agent: model: tool: text: error: after: before: fork: narrow;\n"
-        "a leading - negates; quotes keep phrases. The full screen filters with the same words."
+        "Words match id and prompt; status: agent: model: tool: text: error: problem: fork: after: before:\n"
+        "narrow; a comma is 'any of', a leading - negates, quotes keep phrases. The full screen filters\n"
+        "with the same words."
     )
     parser.epilog = """\
 examples:
@@ -304,6 +305,13 @@ def _config(parser: Parser) -> None:
     _json(parser, "one object")
 
 
+def _shell(text: str) -> str:
+    """Take a shell that has a script; `ids` is what the scripts ask for."""
+    if text not in ("bash", "zsh", "fish", "ids"):
+        raise argparse.ArgumentTypeError(f"there is no script for {text!r}: bash, zsh or fish")
+    return text
+
+
 def _completion(parser: Parser) -> None:
     parser.description = "Print the completion script of a shell."
     parser.epilog = (
@@ -311,7 +319,7 @@ def _completion(parser: Parser) -> None:
         '  eval "$(refold completion zsh)"        in ~/.zshrc, after compinit\n'
         "  refold completion fish | source        in ~/.config/fish/config.fish"
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish", "ids"), metavar="bash|zsh|fish")
+    parser.add_argument("shell", type=_shell, metavar="bash|zsh|fish")
 
 
 COMMANDS: dict[str, Command] = {

@@ -93,9 +93,10 @@ def _choose(arguments: argparse.Namespace, settings: Settings, printer: Printer)
 
     if can_show(settings) and not arguments.json:
         return show(settings, filter_text=CAN_GO_ON)
-    from refold.app.cli_ls import run as list_runs
+    from refold.app.cli_ls import list_runs
 
-    return list_runs(argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json), settings, printer)
+    shown = argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json)
+    return list_runs(shown, settings, printer, others="left out: finished, or not to be resumed")
 
 
 def _show_plan(
@@ -116,12 +117,18 @@ def _print(plan: ResumePlan, agent: RunAgent, printer: Printer, *, as_json: bool
     if as_json:
         printer.json(plan_json(plan))
         return
-    from refold.app.present.resume_plan import resume_lines, title, verdict
+    from refold.app.present.resume_plan import resume_lines, title, undecided, verdict
 
     shown = [] if plan.command is None else [spelled(plan.command)]
     drawn = resume_lines(plan, printer.columns or _COLUMNS, shown=shown, directory=agent.directory)
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)
+    for number in undecided(plan):
+        call = plan.calls[number]
+        rerun, failed, done = (
+            spelled((f"{call.id}={choice}",)) for choice in ("rerun", "failed", "done:TEXT")
+        )
+        printer.note(f"refold: {call.name} waits for --decide {rerun}, {failed} or {done}")
 
 
 def _go_on(

@@ -23,6 +23,8 @@ from refold.core.store.reader import RunReader
 
 _COLUMNS = 160
 _RECORD_COLUMNS = 100
+_VIEW = View(thinking=True, unfolded=True, thinking_key="")
+"""Everything unfolded, and no word of keys: nobody can press one on paper."""
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -65,6 +67,8 @@ def _print_rows(reader: RunReader, printer: Printer) -> None:
         cut=True,
     )
     printer.line((Cell(line(str(reader.path)), "dim"),))
+    if not timeline.items:
+        printer.note("refold: the file holds no records")
     rows = TimelineRows(timeline, reader.raw, reader.decoder)
     width = printer.columns or _COLUMNS
     for index in range(len(rows)):
@@ -73,7 +77,7 @@ def _print_rows(reader: RunReader, printer: Printer) -> None:
 
 def _print_record(reader: RunReader, item: int, printer: Printer) -> None:
     subject = Reading(reader).subject(reader.timeline.first_row(item))
-    for row in record_lines(subject, printer.columns or _RECORD_COLUMNS, View(thinking=True, unfolded=True)):
+    for row in record_lines(subject, printer.columns or _RECORD_COLUMNS, _VIEW):
         printer.line(row)
 
 

@@ -67,7 +67,7 @@ complete -c refold -n "not __fish_seen_subcommand_from {others}" -a "(refold com
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
-    """Print the script of a shell; for `ids` the ids of all runs, one a line."""
+    """Print the script of a shell; for `ids`, which the scripts ask, the ids of all runs, one a line."""
     if arguments.shell == "ids":
         for run_id in run_ids(settings.roots):
             printer.raw(run_id + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         with growing(directory):
             pass
         printer.raw(line(str(directory)) + "\n")
+        printer.note(f"refold: to look at them: XDG_STATE_HOME={shlex.quote(str(directory))} refold")
         return 0
     stays = "they stay" if keep else "they go away when you leave"
     printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")

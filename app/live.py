@@ -190,7 +190,7 @@ def tell(outcome: Outcome, journal: Journal | None, again: str, printer: Printer
             printer.text(row)
     if outcome.reason != "completed" and journal is not None:
         printer.note(f"refold: it goes on with: {again}")
-    elif outcome.reason == "suspended":
+    elif outcome.reason != "completed":
         printer.note("refold: the run was not kept; with --checkpoint it could go on")
     if outcome.reason in ("completed", "suspended"):
         return FINE

@@ -144,7 +144,9 @@ def test_without_a_screen_the_directory_is_printed_and_kept(
 ) -> None:
     assert main(["demo", "--no-screen"]) == 0
     (directory,) = scratch.iterdir()
-    assert capsys.readouterr().out == f"{directory}\n"
+    said = capsys.readouterr()
+    assert said.out == f"{directory}\n"
+    assert f"XDG_STATE_HOME={directory} refold" in said.err
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert len(rows(directory)) >= 16
 

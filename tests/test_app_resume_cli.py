@@ -18,6 +18,7 @@ import pytest
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
+from refold.app.cli_exit import NOT_WRITTEN
 from refold.app.cli_resume import WrongDecision, decisions
 from refold.core.formats.journal import NATIVE
 from refold.core.journal_text import fold_bytes
@@ -26,7 +27,7 @@ from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
 
 AGENTS = """
-import asyncio, os
+import asyncio, os, sys
 from pathlib import Path
 from refold.core import Agent, Budgets, Tool, ToolResult, Turn, Usage
 
@@ -69,6 +70,13 @@ def other():
 
 def chat():
     return Agent("scripted", "echo-1", "", [], echo)
+
+async def closes(messages, tools):
+    getattr(sys, os.environ["CLOSES"]).close()
+    return Turn([{"type": "text", "text": "so be it"}])
+
+def mute():
+    return Agent("scripted", "mute-1", "", [], closes)
 
 def broken():
     raise OSError("no key")
@@ -402,6 +410,8 @@ def test_open_calls_are_asked_about(place: Place) -> None:
         ("c10", "write", "unknown"),
         ("c11", "read", "will_run"),
     ]
+    said = place.run("resume", "one", "--plan").stderr
+    assert "write waits for --decide c10=rerun, c10=failed or c10=done:TEXT" in said
     assert plan_of(place, "--decide", "c10=failed")[0] == 0
     for wrong, exit_code in (
         ("c10", 2),
@@ -429,6 +439,15 @@ def test_decisions_are_read_from_the_command_line() -> None:
     for wrong in (["=rerun"], ["a=failed", "a=rerun"], ["a=failed:x", "a=failed"]):
         with pytest.raises(WrongDecision):
             decisions(wrong)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_an_agent_that_closes_our_streams_is_no_traceback(place: Place, stream: str) -> None:
+    done = place.run("run", "agents:mute", "--name", "one", "do it", CLOSES=stream)
+    assert "Traceback" not in done.stderr
+    assert place.reason() == "suspended"
+    assert done.returncode == NOT_WRITTEN
+    assert ("could not be written" in done.stderr) == (stream == "stdout")
 
 
 def test_what_is_made_of_a_run_goes_on_with_its_agent(cut: Place) -> None:
@@ -527,6 +546,7 @@ def test_without_a_run_those_that_can_go_on_are_listed(cut: Place) -> None:
     cut.run("run", "agents:chat", "--chat", "--name", "talk", "hello")
     listed = cut.run("resume", "--json")
     assert sorted(json.loads(line)["id"] for line in listed.stdout.splitlines()) == ["one", "talk"]
+    assert "1 run left out: finished, or not to be resumed" in cut.run("resume").stderr
     with Terminal(refold("resume"), env=cut.environment()) as terminal:
         screen = terminal.wait("talk")
         assert "status:suspended,crashed,ready,budget,max-iterations" in screen

@@ -231,7 +231,8 @@ def _thought(text: str, width: int, view: View) -> Iterator[Line]:
         note = f"▸ thinking, {units.plural(len(text), 'character')}  ({view.thinking_key} shows it)  "
         yield safe_row((cell(note, "dim"), cell(first, "dim", 400)), width)
         return
-    yield from flow((cell(f"▾ thinking  ({view.thinking_key} folds it)", "dim"),), width, 2)
+    folds = f"  ({view.thinking_key} folds it)" if view.thinking_key else ""
+    yield from flow((cell(f"▾ thinking{folds}", "dim"),), width, 2)
     yield from _text(text, width, "dim", 0 if view.unfolded else 5 * _FOLDED, view.unfold_key, indent=2)
 
 
