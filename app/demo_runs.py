@@ -256,8 +256,8 @@ def damaged(store: Path, now: datetime) -> Path:
 def newer(store: Path, now: datetime) -> Path:
     """Written by a version that is not out yet."""
     story = Story(store, "from-a-newer-version", now - timedelta(days=8))
-    story.begin("Read the release notes.", model="opus-5")
-    path = story.turn("They are not written yet.").end("completed").close()
+    story.begin("Turn the release notes into a page.", model="opus-5")
+    path = story.turn("The page is written.").end("completed").close()
     path.write_bytes(path.read_bytes().replace(b'"version":2', b'"version":7', 1))
     age(path, story.now)
     return path

@@ -50,7 +50,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "slash",
         "filter",
         "Filter the runs",
-        "Words match id and prompt; status: agent: model: tool: text: error: after: before: narrow",
+        "Words match id and prompt; status: agent: model: tool: text: error: problem: fork: after: before:",
         "Find",
         "filter",
     ),
