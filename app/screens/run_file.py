@@ -11,7 +11,8 @@ from refold.core.store.reader import Change, RunReader
 
 SLICE: Final = 0.002
 """Seconds that the event loop is held at a time."""
-POLL: Final = 0.1
+POLL: Final = 0.04
+"""Seconds between two looks at the file: a record is to be on the screen within a tenth of a second."""
 
 
 class Opened(NamedTuple):

@@ -51,7 +51,7 @@ def _listed(data: Data) -> list[float]:
     generate.runs(directory, 20, size=20_000, seed=data.seed)
     path = directory / "watched.json"
     generate.write(path, generate.journal(records=4, run_id="watched"))
-    turns = 2
+    turns = 1
     taken = []
 
     def counts(screen: str) -> bool:
