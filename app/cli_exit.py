@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -46,5 +47,6 @@ def output_lost(error: OSError) -> int:
     os.close(nowhere)
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
-    print(f"refold: the output could not be written: {error.strerror}", file=sys.stderr)
+    with contextlib.suppress(OSError, ValueError):
+        print(f"refold: the output could not be written: {error.strerror}", file=sys.stderr)
     return NOT_WRITTEN

@@ -35,17 +35,21 @@ def run(arguments: Sequence[str]) -> int:
     printer = Printer()
     settings: Settings | None = None
     try:
-        settings = load(parsed.options)
-        printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
-        code = _command(parsed, settings, printer)
-        printer.flush()
+        try:
+            settings = load(parsed.options)
+            printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
+            code = _command(parsed, settings, printer)
+            printer.flush()
+        except OutputFailed:
+            raise
+        except RefoldError as error:
+            printer.error(error)
+            return exit_code(error)
+        except Exception as error:
+            return _fault(error, settings, printer)
     except OutputFailed as error:
+        # Also where what went wrong could not be said.
         raise error.cause from error
-    except RefoldError as error:
-        printer.error(error)
-        return exit_code(error)
-    except Exception as error:
-        return _fault(error, settings, printer)
     return code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -34,9 +35,10 @@ _COLOURS: Final[Mapping[Role, str]] = {
 class OutputFailed(Exception):
     """Standard output does not take what was written."""
 
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(f"the output could not be written: {cause.strerror}")
-        self.cause = cause
+    def __init__(self, cause: OSError | ValueError) -> None:
+        # A stream that the code of an agent has closed answers with a ValueError.
+        self.cause = cause if isinstance(cause, OSError) else OSError(errno.EBADF, os.strerror(errno.EBADF))
+        super().__init__(f"the output could not be written: {self.cause.strerror}")
 
 
 class Printer:
@@ -46,8 +48,8 @@ class Printer:
         self._out = sys.stdout
         self._error = sys.stderr
         self._ascii = ascii_only
-        self._colour = not no_color and _is_terminal(self._out)
-        self._aside_colour = not no_color and _is_terminal(self._error)
+        self._colour = not no_color and is_terminal(self._out)
+        self._aside_colour = not no_color and is_terminal(self._error)
         self.columns = _columns(self._out)
         """The width of the terminal; None where the output is no terminal and nothing is cut."""
 
@@ -69,7 +71,7 @@ class Printer:
         """Print text that the program itself made."""
         try:
             self._out.write(text)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise OutputFailed(error) from error
 
     def error(self, problem: RefoldError | str, subject: str = "") -> None:
@@ -85,18 +87,24 @@ class Printer:
     def aside(self, row: Line) -> None:
         """Print one row on standard error: what happens meanwhile, not what was asked for."""
         self.flush()
-        print("".join(self._painted(cell, colour=self._aside_colour) for cell in row), file=self._error)
+        self._print("".join(self._painted(cell, colour=self._aside_colour) for cell in row))
 
     def flush(self) -> None:
         """Hand everything to the system."""
         try:
             self._out.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise OutputFailed(error) from error
 
     def _say(self, text: str) -> None:
         self.flush()
-        print(to_ascii(text) if self._ascii else text, file=self._error)
+        self._print(to_ascii(text) if self._ascii else text)
+
+    def _print(self, text: str) -> None:
+        try:
+            print(text, file=self._error)
+        except ValueError as error:
+            raise OutputFailed(error) from error
 
     def _painted(self, cell: Cell, *, colour: bool) -> str:
         text = to_ascii(cell.text) if self._ascii else cell.text
@@ -117,7 +125,8 @@ def _cropped(row: Line, limit: int) -> Line:
     return tuple(kept)
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Say whether a stream leads to a terminal; one that was closed does not."""
     try:
         return stream.isatty()
     except ValueError:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from refold.app.cli_exit import FINE, INTERRUPTED, REFUSED
-from refold.app.cli_print import OutputFailed, Printer
+from refold.app.cli_print import OutputFailed, Printer, is_terminal
 from refold.app.lines import Cell, Line, Role
 from refold.app.safe import Safe, block, line
 from refold.core.agent import Agent
@@ -54,7 +54,7 @@ class Live:
             else "refold: it suspends at the next boundary; once more stops it at once"
         )
         # A terminal echoes the key that interrupts and leaves the cursor behind it.
-        self._say((Cell(Safe("\n" if sys.stderr.isatty() else "")), Cell(Safe(said), "warn")))
+        self._say((Cell(Safe("\n" if is_terminal(sys.stderr) else "")), Cell(Safe(said), "warn")))
 
     def _say(self, row: Line) -> None:
         if self._unheard:
@@ -91,7 +91,7 @@ class Live:
             with self.control.signals():
                 if not interactive:
                     return await begin(None)
-                lines = Lines(prompt=sys.stdin.isatty() and sys.stderr.isatty())
+                lines = Lines(prompt=is_terminal(sys.stdin) and is_terminal(sys.stderr))
                 return await begin(lines.next)
         finally:
             if self.control.aborting:
@@ -184,7 +184,7 @@ def tell(outcome: Outcome, journal: Journal | None, again: str, printer: Printer
     """
     if as_json:
         printer.json(outcome_json(outcome, journal))
-    elif not (sys.stdout.isatty() and sys.stderr.isatty()):
+    elif not (is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         # On a terminal it stands there already, as the last turn.
         for row in block(outcome.text.strip("\n")):
             printer.text(row)
