@@ -142,9 +142,11 @@ def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]
 
 
 def _where(plan: ResumePlan, width: int) -> Iterator[Line]:
+    if not plan.last_seq:
+        return
     said = [f"after seq {plan.last_seq}, iteration {plan.next_iteration}"]
     if plan.tokens_left is not None:
-        said.append(f"{units.short(plan.tokens_left)} tokens left")
+        said.append(f"{units.short(plan.tokens_left)} {'token' if plan.tokens_left == 1 else 'tokens'} left")
     if plan.iterations_left is not None:
         said.append(f"{units.plural(plan.iterations_left, 'iteration')} left")
     yield from _labelled("Goes on", (cell(" · ".join(said)),), width)

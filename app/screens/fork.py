@@ -35,7 +35,7 @@ from refold.core.store.reader import RunReader
 from refold.core.store.run_id import new_run_id
 
 _ROWS: Final = 8
-"""Rows of the dialog beside its text: frame, title, verdict, keys, blank ones."""
+"""Rows of the dialog beside its text: frame, title, verdict, what is typed, keys, and blank ones."""
 _LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
 
 

@@ -28,10 +28,8 @@ from refold.core.errors import RefoldError
 from refold.core.records import Decision
 from refold.core.resume import PlannedCall, ResumePlan, ResumeRequest, plan_resume
 
-_FRAME: Final = 4
-"""Columns of the frame and the padding within."""
-_ROWS: Final = 7
-"""Rows of the dialog beside its list: frame, title, verdict, keys, and a blank one."""
+_ROWS: Final = 8
+"""Rows of the dialog beside its list: frame, title, verdict, what is typed, keys, and blank ones."""
 _YES: Final = "yes"
 _FINAL: Final = frozenset({"provider", "completed", "corrupt", "newer", "empty", "renamed", "ended"})
 """Reasons that no force goes past."""
