@@ -376,7 +376,7 @@ def _questions(facts: ResumeFacts, request: ResumeRequest, calls: Sequence[Plann
 
 def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
     notes: list[str] = []
-    if facts.now is None:
+    if facts.now is None and not facts.problem:
         notes.append("what would run now is not known here: the agent compares the fingerprint itself")
     if state is not None and state.pending is None and state.last_stop_reason == "pause_turn":
         notes.append("the last turn was paused by the provider: what it kept may have expired")

@@ -326,6 +326,7 @@ def test_another_tool_is_not_started_with_the_id_of_a_renamed_run() -> None:
 def test_what_holds_or_cannot_be_started_is_said() -> None:
     plan = plan_resume(facts(holder="process 7 (fisk-ai run)", problem="fisk-ai is not installed"))
     assert codes(plan) == ["locked", "no_agent"]
+    assert not any("the agent compares" in note for note in plan.notes)
     assert plan.reasons[0].message == "held by process 7 (fisk-ai run): look at it read-only, or fork it"
 
 
