@@ -12,11 +12,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.pilot import Pilot
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = Path("/tmp/refold-pictures")
@@ -89,18 +94,21 @@ async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> s
 
     app = RefoldApp(settings, screen)
     async with app.run_test(size=SIZE) as pilot:
-        await settled(pilot.pause)
+        svg = await settled(app, pilot, name)
         for key in keys:
             await pilot.press(key)
-            await settled(pilot.pause)
-        svg = app.export_screenshot(title=name)
+            svg = await settled(app, pilot, name)
     return without_network(svg)
 
 
-async def settled(pause: Callable[[float], Awaitable[None]]) -> None:
-    """Give the screen time to read what it shows: it polls its files, so it never comes to rest by itself."""
-    for _ in range(8):
-        await pause(0.1)
+async def settled(app: App[None], pilot: Pilot[None], name: str) -> str:
+    """The picture once it stays the same: the screen polls its files, so it never comes to rest by itself."""
+    svg, same = "", 0
+    while same < 4:
+        await pilot.pause(0.1)
+        now = app.export_screenshot(title=name)
+        svg, same = now, same + 1 if now == svg else 0
+    return svg
 
 
 def without_network(svg: str) -> str:
