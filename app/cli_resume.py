@@ -56,6 +56,12 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         if agent.native:
             return _go_on(agent, request, arguments, settings, printer)
         return _hand_over(agent, notes, request, arguments, settings, printer)
+    except NoAgent as missing:
+        # A run that may not go on at all is not helped by an agent: that is said first.
+        first = next(iter(plan_resume(facts_for(agent, notes, settings), request).reasons), None)
+        if first is None or first.code == "no_agent":
+            raise
+        raise NoAgent(first.message) from missing
     except ResumeRefused as refused:
         _print(refused.plan, agent, printer, as_json=arguments.json)
         return REFUSED

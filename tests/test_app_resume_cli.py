@@ -496,6 +496,10 @@ def test_a_completed_run_is_not_resumed(place: Place) -> None:
     place.run("run", "agents:make", "--name", "one", "do it")
     done = place.run("resume", "one")
     assert (done.returncode, "fork it to go on" in done.stdout) == (1, True)
+    shutil.rmtree(place.home / "state" / "refold" / "notes")
+    unknown = place.run("resume", "one")
+    assert (unknown.returncode, "fork it to go on" in unknown.stderr) == (1, True)
+    assert "--agent" not in unknown.stderr
 
 
 def test_a_copy_on_another_machine_goes_on_there(cut: Place, tmp_path: Path) -> None:
