@@ -293,7 +293,7 @@ def write_failed(path: Path, what: str, error: OSError, rest: str) -> WriteFaile
     code = errno.errorcode.get(error.errno or 0, "unknown error")
     return WriteFailed(
         f"{shown(path)}: {what}: {error.strerror or error} ({code}); {rest}",
-        remedy="make room or mend the disk, then open it again: it goes on from what is on disk",
+        remedy="make room or mend the disk, then try again: what is on disk is whole",
     )
 
 
