@@ -182,7 +182,9 @@ def test_the_system_sees_no_write_and_no_lock(
 
 
 def _writes(call: str) -> bool:
-    """Say whether one traced call could change a file or take a lock."""
+    """Say whether one traced call could change a file or take a lock; half of one is told by its first half."""
+    if " resumed>" in call:
+        return False
     if re.search(r"\bopen(at)?\(", call):
         return re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE", call) is not None
     if re.search(r"\bfcntl\(", call):
@@ -195,6 +197,8 @@ def test_traced_calls_are_told_apart() -> None:
     assert _writes('12 unlink("/runs/a.json") = 0')
     assert _writes("12 flock(3</runs/a.lock>, LOCK_SH|LOCK_NB) = 0")
     assert not _writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_RDONLY|O_NOFOLLOW|O_CLOEXEC) = 3')
+    assert not _writes("12 <... openat resumed>) = 9</runs/a.json>")
+    assert _writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_WRONLY <unfinished ...>')
     assert not _writes("12 fcntl(3</runs/a.json>, F_GETFL) = 0x8000")
 
 
