@@ -182,7 +182,7 @@ def test_the_system_sees_no_write_and_no_lock(
 
 
 def _writes(call: str) -> bool:
-    """Say whether one traced call could change a file or take a lock; half of one is told by its first half."""
+    """Say whether one traced call could change a file or take a lock; a cut one is told by its first half."""
     if " resumed>" in call:
         return False
     if re.search(r"\bopen(at)?\(", call):
