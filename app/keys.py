@@ -170,22 +170,6 @@ TABLE: Final[tuple[Key, ...]] = (
         "copy",
     ),
     Key("run.back", "escape", "back", "Back to the runs", "", "Program", "back"),
-    # Every list.
-    Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
-    Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),
-    Key("list.page_up", "pageup", "page_up", "One page up", "", "Move"),
-    Key("list.page_down", "pagedown", "page_down", "One page down", "", "Move"),
-    Key("list.first", "home,g", "first", "The first row", "", "Move"),
-    Key("list.last", "end,G", "last", "The last row", "", "Move"),
-    # Every text.
-    Key("pager.up", "up,k", "scroll_up", "Scroll up", "", "Move"),
-    Key("pager.down", "down,j", "scroll_down", "Scroll down", "", "Move"),
-    Key("pager.page_up", "pageup", "page_up", "Scroll a page up", "", "Move"),
-    Key("pager.page_down", "pagedown,space", "page_down", "Scroll a page down", "", "Move"),
-    Key("pager.first", "home,g", "scroll_home", "The first line", "", "Move"),
-    Key("pager.last", "end,G", "scroll_end", "The last line", "", "Move"),
-    Key("pager.left", "shift+left", "scroll_left", "Scroll to the left", "", "Move"),
-    Key("pager.right", "shift+right", "scroll_right", "Scroll to the right", "", "Move"),
     # What is asked at the foot of a screen, and whatever lies over one.
     Key("prompt.accept", "enter", "accept", "Take the text", "", "Program", "accept", priority=True),
     Key("prompt.cancel", "escape", "cancel", "Leave it as it was", "", "Program", "cancel"),
@@ -275,10 +259,27 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("fork.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # Parents and forks.
     Key("lineage.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
+    Key("lineage.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
     Key(
         "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
     ),
     Key("lineage.back", "escape", "back", "Back", "", "Program", "back"),
+    # Every list.
+    Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
+    Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),
+    Key("list.page_up", "pageup", "page_up", "One page up", "", "Move"),
+    Key("list.page_down", "pagedown", "page_down", "One page down", "", "Move"),
+    Key("list.first", "home,g", "first", "The first row", "", "Move"),
+    Key("list.last", "end,G", "last", "The last row", "", "Move"),
+    # Every text.
+    Key("pager.up", "up,k", "scroll_up", "Scroll up", "", "Move"),
+    Key("pager.down", "down,j", "scroll_down", "Scroll down", "", "Move"),
+    Key("pager.page_up", "pageup", "page_up", "Scroll a page up", "", "Move"),
+    Key("pager.page_down", "pagedown,space", "page_down", "Scroll a page down", "", "Move"),
+    Key("pager.first", "home,g", "scroll_home", "The first line", "", "Move"),
+    Key("pager.last", "end,G", "scroll_end", "The last line", "", "Move"),
+    Key("pager.left", "shift+left", "scroll_left", "Scroll to the left", "", "Move"),
+    Key("pager.right", "shift+right", "scroll_right", "Scroll to the right", "", "Move"),
     # Everywhere.
     Key(
         "app.palette",

@@ -14,7 +14,8 @@ from refold.app.safe import Safe, width
 from refold.app.widgets.bars import LineBar
 
 _LAST: Final = "help"
-"""The word that stays when there is room for one only; where there is none, the last one does."""
+_OUT: Final = (_LAST, "back", "cancel", "close")
+"""The words of which the first there is stays when there is room for one only: help, else the way out."""
 
 
 class _Hint(NamedTuple):
@@ -108,9 +109,9 @@ class KeyBar(LineBar):
         return tuple(hints)
 
     def _fitting(self, width: int) -> Sequence[_Hint]:
-        """The first hints that fit, and help; in a dialog, which has none, what leads out of it."""
+        """The first hints that fit, and help; in a dialog, which has none, the way out of it."""
         room = width - 1
-        kept = [hint for hint in self._hints if hint.word == _LAST] or list(self._hints[-1:])
+        kept = [hint for word in _OUT for hint in self._hints if hint.word == word][:1]
         room -= sum(hint.cells for hint in kept)
         fitting: list[_Hint] = []
         for hint in self._hints:
