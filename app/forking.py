@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from refold.core.errors import StoreError
-from refold.core.store import salvage
-from refold.core.store.fork import Forked, carry_out
 from refold.core.store.notes import NotesStore
 from refold.core.store.run_id import is_run_id, new_run_id
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.fork import ForkPlan
     from refold.core.salvage import SalvagePlan
+    from refold.core.store.fork import Forked
 
 _SORTED_BY_TIME: Final = re.compile("[0-9A-Za-z]{27}")
 _MOST: Final = 1000
@@ -36,6 +35,8 @@ def make_fork(plan: ForkPlan, settings: Settings) -> Forked:
     Raises:
         StoreError: the fork was not made.
     """
+    from refold.core.store.fork import carry_out
+
     notes = notes_of(settings)
     return _with_agent(carry_out(plan, notes=notes), Path(plan.path), notes)
 
@@ -46,8 +47,10 @@ def make_salvaged(plan: SalvagePlan, settings: Settings) -> Forked:
     Raises:
         StoreError: the new run was not made.
     """
+    from refold.core.store.salvage import carry_out
+
     notes = notes_of(settings)
-    return _with_agent(salvage.carry_out(plan, notes=notes), Path(plan.path), notes)
+    return _with_agent(carry_out(plan, notes=notes), Path(plan.path), notes)
 
 
 def _with_agent(made: Forked, of: Path, notes: NotesStore) -> Forked:
