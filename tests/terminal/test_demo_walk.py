@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
+
+from refold.core.errors import RunLocked
+from refold.core.store.lock import RunLock
 
 MOST = 12
 SHOWN = {"down": "↓", "enter": "enter"}
@@ -64,3 +68,28 @@ def test_the_crashed_run_of_the_demo_is_resumed_and_forked(tmp_path: Path) -> No
         terminal.send("q")
         assert terminal.ended(20) == 0
     assert list(scratch.iterdir()) == []
+
+
+def test_leaving_the_program_suspends_the_run_that_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    with Terminal(refold("demo", "--dir", directory), env=environment(tmp_path)) as terminal:
+        terminal.wait(lambda shown: "watching" in shown and "not-a-journal" in shown, limit=40)
+        terminal.press("down", "down", "down", "r", settle=0.1)
+        terminal.wait("OUTCOME UNKNOWN", limit=30)
+        terminal.press("x", "enter", settle=0.2)
+        terminal.wait("goes on here", limit=30)
+        terminal.send("q")
+        assert terminal.ended(20) == 0
+    journal = directory / "refold" / "runs" / "fix-date-parser.json"
+    end = time.monotonic() + 20
+    while b'"reason":"suspended"' not in journal.read_bytes():
+        assert time.monotonic() < end, journal.read_text()
+        time.sleep(0.1)
+    while True:
+        try:
+            RunLock.take(journal.with_suffix(".lock")).release()
+        except RunLocked:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        else:
+            break

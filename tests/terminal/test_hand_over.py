@@ -15,6 +15,8 @@ from tests.terminal import wire
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
+from refold.core.store.notes import NotesStore
+
 ADDS = """
 import sys
 from pathlib import Path
@@ -95,6 +97,10 @@ def test_what_the_agent_added_is_shown(home: Path, screen: Screen) -> None:
     screen.hand_over("$ cd ")
     screen.back("ended well", "1 record added after seq 4")
     screen.terminal.wait(lambda shown: re.search(r"\+ +5 ", shown) is not None)
+    noted = NotesStore(home / "state" / "refold" / "notes").read(
+        home / "state" / "fisk-ai" / "runs" / f"{RUN}.json"
+    )
+    assert [resume.after_seq for resume in noted.resumes] == [4]
 
 
 @pytest.mark.parametrize(
