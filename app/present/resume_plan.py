@@ -99,7 +99,8 @@ def title(plan: ResumePlan) -> Line:
 def verdict(plan: ResumePlan) -> Line:
     """Say in one row whether the run can go on now, and what is missing."""
     if plan.outcome == "accept":
-        forced = ", past the changed fingerprint" if plan.forced else ""
+        changed = any(row.same is False for row in plan.fingerprint)
+        forced = "" if not plan.forced else ", past the changed fingerprint" if changed else ", with force"
         return (Cell(Safe(f"✓ ready{forced}"), "good"),)
     if plan.outcome == "refuse":
         first = next(iter(plan.reasons)).message if plan.reasons else ""
@@ -221,7 +222,7 @@ def _why(call: PlannedCall) -> tuple[Cell, ...]:
         }
         return (cell(because[call.verdict], "dim"),)
     if decision.choice == "rerun":
-        return (cell("it may run a second time", "warn"),)
+        return (cell("it is run as you say; if it ran before, it runs a second time", "warn"),)
     if decision.choice == "failed":
         return (cell("its result will say: ", "dim"), cell(decision.text or _FAILED, "text", _TEXT))
     return (cell("its result will be: ", "dim"), cell(decision.text, "text", _TEXT))

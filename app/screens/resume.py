@@ -222,13 +222,10 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
                 return True if plan.may_be_tried else None
             case "in_terminal":
                 return False if not prepared.agent.in_screen else True if plan.may_be_tried else None
-            case "decide" | "fork_before":
-                call = self.call
-                return (
-                    call is not None
-                    if action == "decide"
-                    else call is not None and bool(prepared.before_turn)
-                )
+            case "decide":
+                return self.call is not None
+            case "fork_before":
+                return self.call is not None and prepared.before_turn is not None
             case "take_back":
                 return self.call is not None and self.call.decision is not None
             case "agree":
@@ -309,14 +306,15 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
 
     def action_decide(self, choice: str) -> None:
         """Decide about a call; one that may have run already is run again only after a word."""
-        call = self.call
-        if call is None:
+        call, number = self.call, self._number
+        if call is None or number is None or self._prepared is None:
             return
-        self._asked_about = self._number
+        self._asked_about = number
+        undecided = plan_resume(self._prepared.facts).calls[number].verdict
         if choice == "done":
             text = call.decision.text if call.decision is not None else ""
             self._prompt.open(Safe("its result was"), text, purpose="done")
-        elif choice == "rerun" and call.verdict == "unknown":
+        elif choice == "rerun" and undecided == "unknown":
             self._prompt.open(Safe("may have run; yes runs it again"), purpose="rerun")
         else:
             self._settle(Decision(choice))

@@ -79,11 +79,6 @@ class RunGoingOnScreen(GoingOnScreen):
         """The agent that goes on with the run, or did last."""
         return self._inner
 
-    @property
-    def waits_for_user(self) -> bool:
-        """Whether the run stands where the user speaks, and somebody would hear it."""
-        return self._waits
-
     def goes_on(self, inner: InnerRun) -> None:
         """Show what an agent does with the run from now on."""
         if self._inner is not None:
@@ -249,8 +244,6 @@ class RunGoingOnScreen(GoingOnScreen):
     def _replied(self, event: PromptBar.Submitted) -> None:
         if event.bar.purpose != _REPLY:
             return
-        event.stop()
-        event.prevent_default()
         text = event.text.strip()
         if text and self._inner is not None and not self._inner.say(text):
             self.notify("Nobody hears it any more.", severity="warning")
