@@ -8,6 +8,7 @@ program makes the same pictures.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import shutil
@@ -59,17 +60,19 @@ def runs() -> Iterator[None]:
     from refold.app.demo_story import age
     from refold.app.demo_writer import begin_live
 
-    shutil.rmtree(RUNS, ignore_errors=True)
-    demo.make(RUNS, NOW)
-    story, records = begin_live(demo.roots(RUNS)[0].path, NOW)
-    for _ in islice(records, 17):
-        pass
-    age(story.journal.path, NOW)
-    try:
-        yield
-    finally:
-        story.journal.close()
-        shutil.rmtree(RUNS)
+    with RUNS.with_suffix(".lock").open("w") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        shutil.rmtree(RUNS, ignore_errors=True)
+        demo.make(RUNS, NOW)
+        story, records = begin_live(demo.roots(RUNS)[0].path, NOW)
+        for _ in islice(records, 17):
+            pass
+        age(story.journal.path, NOW)
+        try:
+            yield
+        finally:
+            story.journal.close()
+            shutil.rmtree(RUNS)
 
 
 async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> str:
@@ -84,7 +87,12 @@ async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> s
 
     roots = demo.roots(RUNS)
     settings = Settings(
-        roots=roots, state_dir=RUNS, cache_dir=None, config_file=RUNS / "config.toml", theme=theme, utc=True
+        roots=roots,
+        state_dir=RUNS / "refold",
+        cache_dir=None,
+        config_file=RUNS / "config.toml",
+        theme=theme,
+        utc=True,
     )
 
     def screen() -> Screen[None]:
@@ -107,7 +115,7 @@ async def settled(app: App[None], pilot: Pilot[None], name: str) -> str:
     while same < 4:
         await pilot.pause(0.1)
         now = app.export_screenshot(title=name)
-        svg, same = now, same + 1 if now == svg else 0
+        svg, same = now, same + 1 if now == svg and _READING not in now else 0
     return svg
 
 
@@ -117,10 +125,14 @@ def without_network(svg: str) -> str:
     return "\n".join(line.rstrip() for line in svg.split("\n")) + "\n"
 
 
+_READING = "reading&#160;the&#160;run"
+"""Stands in a dialog while the run is read and its agent asked."""
+
 PICTURES = {
     "runs": ("", "refold-dark", ("down", "down", "down")),
     "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket", "right", "z")),
     "state": ("fix-date-parser", "refold-light", ("end", "2")),
+    "resume": ("fix-date-parser", "refold-dark", ("r", "x")),
 }
 """By name: the run that is shown, the theme, and the keys that are pressed."""
 
