@@ -112,7 +112,7 @@ async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> s
 async def settled(app: App[None], pilot: Pilot[None], name: str) -> str:
     """The picture once it stays the same: the screen polls its files, so it never comes to rest by itself."""
     svg, same = "", 0
-    while same < 4:
+    while same < 6:
         await pilot.pause(0.1)
         now = app.export_screenshot(title=name)
         svg, same = now, same + 1 if now == svg and _READING not in now else 0
