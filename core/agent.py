@@ -10,8 +10,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from refold.core.control import said
-from refold.core.errors import RefoldError
+from refold.core.errors import RefoldError, said
 from refold.core.fingerprint import system_hash, tools_hash
 from refold.core.records import VERSION, Fingerprint, Json, MetaRecord
 from refold.core.resume import Effect

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from refold.core.agent import Tool, ToolResult
-from refold.core.control import Control, said, settled
-from refold.core.errors import StoreError
+from refold.core.control import Control, settled
+from refold.core.errors import StoreError, said
 from refold.core.records import Json
 from refold.core.resume import PlannedCall
 

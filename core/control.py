@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 from typing import TypeVar
 
-from refold.core.errors import RefoldError, StoreError
+from refold.core.errors import RefoldError, StoreError, said
 
 T = TypeVar("T")
 
@@ -140,16 +140,6 @@ async def settled(work: Awaitable[T] | T) -> T:
     except BaseException as error:
         # Of extension modules: a task that ends so takes its neighbours, and then the program, along.
         raise Withdrawn(said(error)) from error
-
-
-def said(error: BaseException) -> str:
-    """Give an error of somebody else's code as text, also where its own text fails."""
-    kind = type(error).__name__
-    try:
-        text = str(error)
-    except Exception as mute:
-        return f"{kind}, whose text fails with {type(mute).__name__}"
-    return f"{kind}: {text}" if text else kind
 
 
 async def _first(work: Awaitable[T], event: asyncio.Event) -> tuple[asyncio.Future[T], bool]:

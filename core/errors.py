@@ -186,3 +186,13 @@ class WriteFailed(StoreError):
     """A write or fsync failed: the record is not known to be durable, and the journal is closed."""
 
     error_class = "write_failed"
+
+
+def said(error: BaseException) -> str:
+    """Give an error of somebody else's code as text, also where its own text fails."""
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as mute:
+        return f"{kind}, whose text fails with {type(mute).__name__}"
+    return f"{kind}: {text}" if text else kind

@@ -15,8 +15,8 @@ import msgspec
 
 from refold.core.agent import Agent, ToolResult, Turn, Usage
 from refold.core.calls import Calls, own_copy
-from refold.core.control import Aborted, Control, said, settled
-from refold.core.errors import BadRecord, StoreError
+from refold.core.control import Aborted, Control, settled
+from refold.core.errors import BadRecord, StoreError, said
 from refold.core.fold import Fold
 from refold.core.formats.journal import NATIVE
 from refold.core.records import (
