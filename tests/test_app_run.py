@@ -115,7 +115,7 @@ async def test_a_crashed_run_opens_at_its_end(crashed: Path) -> None:
         assert opened.seq == 9
         assert opened.top.startswith("refold   fix-add  ✗ crashed")
         assert "refold · gpt-5 · 3 turns · 4 calls" in opened.top
-        await opened.until(lambda: opened.top.endswith("▾ following  seq 9 / 9"))
+        await opened.until(lambda: opened.top.endswith("▾ following  ψ pending  seq 9 / 9"))
 
 
 async def test_a_completed_run_opens_at_its_start(completed: Path) -> None:
