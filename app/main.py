@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
@@ -19,7 +20,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from refold.app import keys, safe, themes
+from refold.app import hang_up, keys, safe, themes
 from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
@@ -115,8 +116,12 @@ class RefoldApp(App[None]):
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, self._stopped_by, number)
+        end = partial(loop.call_soon_threadsafe, self._stopped_by, signal.SIGHUP)
+        hang_up.watch(end, 128 + signal.SIGHUP)
 
     def _stopped_by(self, number: signal.Signals) -> None:
+        if hang_up.terminal_is_gone():
+            hang_up.let_go(self._driver)
         self.exit(return_code=128 + number)
 
     def on_mount(self) -> None:
