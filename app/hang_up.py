@@ -43,12 +43,15 @@ def _nowhere(*_: str) -> None:
 def watch(gone: Callable[[], object], code: int) -> None:
     """Call `gone`, from a thread of its own, once the terminal was closed, and end the process soon after.
 
+    Where there is no terminal from the beginning, none can be closed, and nothing is watched.
     A program that waits for room to draw heeds no signal and no timer: only another thread can end it.
 
     Args:
         gone: asks the program to end; called at most once.
         code: the exit code of a process that does not end by itself.
     """
+    if terminal_is_gone():
+        return
     threading.Thread(target=_watch, args=(gone, code), name="terminal", daemon=True).start()
 
 
