@@ -18,6 +18,8 @@ from typing import Self
 import pyte
 from tests.terminal import wire
 
+DEAF_SECONDS = 0.05
+"""How long the program takes no keys at its start: `refold.app.main` has the same number."""
 KEYS = {
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
     "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "escape": "\x1b[27u", "tab": "\t",
@@ -78,6 +80,7 @@ class Terminal:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.Stream(self._screen)
         self._held = b""
+        self._has_sent = False
         self._drawn = 0
         self._master, slave = os.openpty()
         self._size(columns, rows)
@@ -120,6 +123,10 @@ class Terminal:
 
     def send(self, *keys: str) -> None:
         """Press keys: names of `KEYS`, else the text itself."""
+        if not self._has_sent:
+            # What was drawn first may have been drawn while the program takes no keys yet.
+            time.sleep(2 * DEAF_SECONDS)
+            self._has_sent = True
         for key in keys:
             os.write(self._master, KEYS.get(key, key).encode())
 
