@@ -31,6 +31,8 @@ def can_show(settings: Settings) -> bool:
 
 def show(settings: Settings, path: Path | None = None, place: str = "", *, filter_text: str = "") -> int:
     """Show the full screen, on the runs or on one of them, until it is left; give the exit code."""
+    # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
+    gc.disable()
     from textual.screen import Screen
 
     from refold.app.main import RefoldApp
@@ -51,6 +53,7 @@ def show(settings: Settings, path: Path | None = None, place: str = "", *, filte
     # What was imported lives as long as the program, and rows refer to nothing that could form a cycle.
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
+    gc.enable()
     app.run()
     return app.return_code or 0
 
