@@ -29,7 +29,7 @@ from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
-from refold.app.screens.run_going_on import RunGoingOnScreen
+from refold.app.screens.run_moves import RunMovesScreen
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.widgets.bars import TopBar
@@ -38,7 +38,6 @@ from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.ruler import Ruler
 from refold.core.errors import StoreError
-from refold.core.fork import next_legal
 from refold.core.status import StatusName
 from refold.core.store.lock import locked_inodes
 from refold.core.store.reader import Change, RunReader
@@ -57,7 +56,7 @@ _BEHIND: Final = 0.4
 _HOLDER_EVERY: Final = 1.0
 
 
-class RunScreen(RunGoingOnScreen):
+class RunScreen(RunMovesScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -126,13 +125,6 @@ class RunScreen(RunGoingOnScreen):
     def reader(self) -> RunReader | None:
         """The open run; None before it is open and where it cannot be."""
         return self._reading.reader if self._reading is not None else None
-
-    @property
-    def item(self) -> int | None:
-        """The record that the cursor stands on."""
-        if self._reading is None or not 0 <= self.timeline.cursor < self._reading.timeline.rows:
-            return None
-        return self._reading.timeline.row(self.timeline.cursor).item
 
     def chosen(self) -> Chosen | None:
         """The run, and the record under the cursor."""
@@ -339,67 +331,6 @@ class RunScreen(RunGoingOnScreen):
     @on(Ruler.Resized)
     def _ruler_resized(self) -> None:
         self.ruler.redraw()
-
-    def _go_to_item(self, item: int) -> None:
-        if self._reading is not None:
-            self.timeline.go(self._reading.timeline.first_row(item))
-
-    def action_step(self, delta: int) -> None:
-        """Move by a row."""
-        self.timeline.move(delta)
-
-    def action_turn(self, step: int) -> None:
-        """Go to the turn before or after."""
-        if self._reading is None or self.item is None:
-            return
-        row = self._reading.timeline.next_turn(self.timeline.cursor, step)
-        if row is None:
-            self.notify("This is the last turn." if step > 0 else "This is the first turn.")
-        else:
-            self.timeline.go(row)
-
-    def action_problem(self, step: int) -> None:
-        """Go to the problem before or after."""
-        if self._reading is None or self.item is None:
-            return
-        row = self._reading.timeline.next_problem(self.timeline.cursor, step)
-        if row is None:
-            self.notify(f"No error and no damage {'after' if step > 0 else 'before'} this row.")
-        else:
-            self.timeline.go(row)
-
-    def action_point(self, step: int) -> None:
-        """Go to the legal fork point before or after."""
-        item = self.item
-        if self._reading is None or item is None:
-            return
-        found = next_legal(self._reading.timeline, item, step)
-        if found is None:
-            self.notify(f"No legal fork point {'after' if step > 0 else 'before'} this row.")
-        else:
-            self._go_to_item(found)
-
-    def action_follow(self) -> None:
-        """Go to the end and along with it, or stop doing so."""
-        self.timeline.follow = not self.timeline.follow
-
-    def action_go_to(self) -> None:
-        """Ask for a sequence number."""
-        self.query_one(PromptBar).open(Safe("go to seq"), purpose="go_to")
-
-    def _go_to(self, text: str) -> None:
-        wanted = landing.parse(text)
-        if self._reading is None or not text.strip():
-            return
-        if wanted is None:
-            self.notify("Type a sequence number, or # and a line number.", severity="warning")
-            return
-        timeline, complete = self._reading.timeline, self._reading.reader.complete
-        row = landing.row_of(wanted, timeline, complete=complete)
-        if row is not None:
-            self.timeline.go(row)
-        else:
-            self.notify(landing.absence(wanted, timeline, complete=complete), severity="warning")
 
     def action_pane(self, name: PaneName) -> None:
         """Open a pane; where there is no room for it, in the place of the timeline."""
