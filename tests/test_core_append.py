@@ -9,12 +9,11 @@ import re
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.store_story import META, fail_with, journal_store, records, user
 
 from refold.core.errors import (
     BadRecord,
@@ -29,7 +28,6 @@ from refold.core.errors import (
 from refold.core.formats.journal import FISK_AI, NATIVE
 from refold.core.records import (
     AssistantRecord,
-    Fingerprint,
     IncompleteRecord,
     Json,
     Message,
@@ -45,39 +43,10 @@ from refold.core.store import journal as journal_module
 from refold.core.store.journal import JournalStore
 from refold.core.store.lock import holder_of
 
-META = MetaRecord(
-    fingerprint=Fingerprint("opus", "5" * 64, "7" * 64, "off", 200_000, 50, "anthropic"), prompt="go"
-)
-HOSTILE_IDS = ["../x", "", "a\n", "a" * 129, "-rf", "a\0b", "/etc/passwd", "."]
-CLOCK_START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def user(text: str, seq: int = 0) -> UserRecord:
-    return UserRecord(Message("user", ({"type": "text", "text": text},)), seq=seq)
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> JournalStore:
-    ticks = count()
-    return JournalStore(tmp_path / "runs", clock=lambda: CLOCK_START + timedelta(microseconds=next(ticks)))
-
-
-def records(path: Path) -> list[Record]:
-    data = path.read_bytes()
-    assert data.endswith(b"\n")
-    decoder = NATIVE.decoder(data)
-    return [decoder.record(line) for line in data[:-1].split(b"\n")]
-
-
-def names(directory: Path) -> set[str]:
-    return {entry.name for entry in directory.iterdir()}
-
-
-def fail_with(code: int) -> object:
-    def fail(*arguments: object, **options: object) -> int:
-        raise OSError(code, os.strerror(code))
-
-    return fail
+    return journal_store(tmp_path / "runs")
 
 
 class TestAppend:

@@ -6,12 +6,11 @@ import errno
 import os
 import re
 import stat
-from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.store_story import HOSTILE_IDS, META, fail_with, journal_store, names, records, user
 
 from refold.core.errors import (
     InvalidRunId,
@@ -24,52 +23,18 @@ from refold.core.errors import (
     UnsupportedVersion,
     WriteFailed,
 )
-from refold.core.formats.journal import NATIVE
 from refold.core.records import (
-    Fingerprint,
-    Message,
     MetaRecord,
-    Record,
     TerminalRecord,
-    UserRecord,
 )
 from refold.core.repair import TornTail
 from refold.core.store import journal as journal_module
 from refold.core.store.journal import Journal, JournalStore
 
-META = MetaRecord(
-    fingerprint=Fingerprint("opus", "5" * 64, "7" * 64, "off", 200_000, 50, "anthropic"), prompt="go"
-)
-HOSTILE_IDS = ["../x", "", "a\n", "a" * 129, "-rf", "a\0b", "/etc/passwd", "."]
-CLOCK_START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def user(text: str, seq: int = 0) -> UserRecord:
-    return UserRecord(Message("user", ({"type": "text", "text": text},)), seq=seq)
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> JournalStore:
-    ticks = count()
-    return JournalStore(tmp_path / "runs", clock=lambda: CLOCK_START + timedelta(microseconds=next(ticks)))
-
-
-def records(path: Path) -> list[Record]:
-    data = path.read_bytes()
-    assert data.endswith(b"\n")
-    decoder = NATIVE.decoder(data)
-    return [decoder.record(line) for line in data[:-1].split(b"\n")]
-
-
-def names(directory: Path) -> set[str]:
-    return {entry.name for entry in directory.iterdir()}
-
-
-def fail_with(code: int) -> object:
-    def fail(*arguments: object, **options: object) -> int:
-        raise OSError(code, os.strerror(code))
-
-    return fail
+    return journal_store(tmp_path / "runs")
 
 
 class TestCreate:
