@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, type_into, until
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from refold.app import demo
 from refold.app.demo_runs import KILLED
@@ -25,7 +24,6 @@ from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
-from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.records import MetaRecord
 from refold.core.store.fork import plan_at
 from refold.core.store.notes import NotesStore
@@ -81,16 +79,6 @@ async def opened(pilot: Pilot[None], *before: str) -> ForkScreen:
         pilot, lambda: isinstance(pilot.app.screen, ForkScreen) and pilot.app.screen.draft is not None
     )
     return dialog(pilot)
-
-
-async def type_into(pilot: Pilot[None], key: str, text: str) -> None:
-    """Open a prompt of the dialog, put a text in the place of what stands in it, and accept."""
-    await pilot.press(key)
-    prompt = dialog(pilot).query_one(PromptBar)
-    await until(pilot, lambda: prompt.is_open)
-    prompt.query_one(Input).value = text
-    await pilot.press("enter")
-    await until(pilot, lambda: not prompt.is_open)
 
 
 def text_of(lines: Sequence[Line]) -> str:

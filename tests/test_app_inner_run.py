@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.chat_factory import SLOW, agent
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, until
 from textual.pilot import Pilot
 from textual.widgets import Input
 

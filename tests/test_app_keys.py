@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, until
 from textual.screen import Screen
 
 from refold.app import keys

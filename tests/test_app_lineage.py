@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, until
 from textual.pilot import Pilot
 
 from refold.app.forking import notes_of

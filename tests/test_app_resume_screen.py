@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, type_into, until
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Input
 
 from refold.app.agents import AgentEntry, RunAgent
 from refold.app.going_on import Prepared
@@ -145,16 +144,6 @@ async def planned(pilot: Pilot[None]) -> ResumeScreen:
     return dialog(pilot)
 
 
-async def typed(pilot: Pilot[None], key: str, text: str) -> None:
-    """Press the key that asks, put a text into the prompt, and accept it."""
-    await pilot.press(key)
-    prompt = dialog(pilot).query_one(PromptBar)
-    await until(pilot, lambda: prompt.is_open)
-    prompt.query_one(Input).value = text
-    await pilot.press("enter")
-    await until(pilot, lambda: not prompt.is_open)
-
-
 def said(pilot: Pilot[None]) -> str:
     return "\n".join(shown(pilot.app))
 
@@ -204,7 +193,7 @@ async def test_a_call_that_may_have_run_is_decided_and_the_next_one_comes_up(tmp
         assert screen.call.id == "c3"
         assert "outcome unknown: recorded as failed" in words(screen)
         assert "c2=failed" in words(screen)
-        await typed(pilot, "d", "it was " + HOSTILE)
+        await type_into(pilot, "d", "it was " + HOSTILE)
         assert "it was [/x] [bold]␛[2J‹RLO›$y" in words(screen)
         assert "✓ ready" in said(pilot)
         await pilot.press("u")
@@ -221,10 +210,10 @@ async def test_what_may_have_run_is_run_again_only_after_a_word(tmp_path: Path) 
     app, stage = on_stage(tmp_path, case(tmp_path, EDIT))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         screen = await planned(pilot)
-        await typed(pilot, "a", "y")
+        await type_into(pilot, "a", "y")
         assert screen.plan is not None
         assert screen.plan.request.decisions == {}
-        await typed(pilot, "d", "  ")
+        await type_into(pilot, "d", "  ")
         assert screen.plan.request.decisions == {}
         await pilot.press("a")
         await until(pilot, lambda: screen.query_one(PromptBar).is_open)
@@ -232,9 +221,9 @@ async def test_what_may_have_run_is_run_again_only_after_a_word(tmp_path: Path) 
         await until(pilot, lambda: not screen.query_one(PromptBar).is_open)
         assert screen.plan.request.decisions == {}
         await pilot.press("x")
-        await typed(pilot, "a", "no")
+        await type_into(pilot, "a", "no")
         assert screen.plan.request.decisions == {"c2": Decision("failed")}, "a decision is no way around it"
-        await typed(pilot, "a", "yes")
+        await type_into(pilot, "a", "yes")
         assert screen.plan.request.decisions == {"c2": Decision("rerun")}
         assert "if it ran before, it runs a second time" in words(screen)
         assert stage.answers == []
@@ -251,11 +240,11 @@ async def test_a_changed_fingerprint_is_crossed_only_with_a_reason(tmp_path: Pat
         assert "CHANGED" in row
         assert "✗ refused" in said(pilot)
         assert screen.check_action("go", ()) is None
-        await typed(pilot, "F", "   ")
+        await type_into(pilot, "F", "   ")
         await pilot.press("enter")
         await pilot.pause()
         assert stage.answers == []
-        await typed(pilot, "F", f"the prompt was mended {HOSTILE}")
+        await type_into(pilot, "F", f"the prompt was mended {HOSTILE}")
         assert "ready, past the changed fingerprint" in said(pilot)
         assert "that it was forced, and why: the prompt was mended [/x]" in words(screen)
         assert "--force" in words(screen)
@@ -387,7 +376,7 @@ async def test_the_agent_can_be_named(tmp_path: Path) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await planned(pilot)
         assert "✗ which agent?" in words(screen)
-        await typed(pilot, "c", " other.agents:fix ")
+        await type_into(pilot, "c", " other.agents:fix ")
         await until(pilot, lambda: len(stage.asked) == 2)
         assert stage.asked[1] == ("other.agents:fix", "")
         await until(pilot, lambda: "--agent other.agents:fix" in words(screen))
@@ -399,7 +388,7 @@ async def test_another_tools_agent_is_asked_for_its_configuration_once(tmp_path:
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await planned(pilot)
         assert screen.check_action("in_terminal", ()) is False
-        await typed(pilot, "enter", "/etc/my config.yaml")
+        await type_into(pilot, "enter", "/etc/my config.yaml")
         await until(pilot, lambda: len(stage.asked) == 2)
         await until(pilot, lambda: "other resume fix-add --config '/etc/my config.yaml'" in words(screen))
         await pilot.press("enter")
@@ -511,8 +500,8 @@ def test_resume(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) ->
 def test_resume_without_colour(snap_compare: Compare, tmp_path: Path) -> None:
     async def ready(pilot: Pilot[None]) -> None:
         await planned(pilot)
-        await typed(pilot, "F", "the system prompt was mended")
-        await typed(pilot, "d", "1 place changed")
+        await type_into(pilot, "F", "the system prompt was mended")
+        await type_into(pilot, "d", "1 place changed")
 
     app, _ = on_stage(tmp_path, of_snapshot(tmp_path), no_color=True)
     assert snap_compare(app, terminal_size=(100, 30), run_before=ready)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests import run_story as story
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, until
 from textual.app import App
 from textual.pilot import Pilot
 

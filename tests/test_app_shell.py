@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.screen_helpers import segments, settings, shown, until
+from tests.on_screen import segments, settings, shown, until
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType

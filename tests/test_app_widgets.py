@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from tests.screen_helpers import settings, shown, until
+from tests.on_screen import settings, shown, until
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType

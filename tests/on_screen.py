@@ -10,8 +10,10 @@ from pathlib import Path
 from rich.segment import Segment
 from textual.app import App
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from refold.app.settings import Settings
+from refold.app.widgets.prompt_bar import PromptBar
 
 
 def settings(
@@ -59,3 +61,13 @@ def shown(app: App[None]) -> list[str]:
 def segments(app: App[None]) -> list[list[Segment]]:
     """The rows of the topmost screen with their styles, after every filter."""
     return [list(strip) for strip in app.screen._compositor.render_strips(app.size)]
+
+
+async def type_into(pilot: Pilot[None], key: str, text: str) -> None:
+    """Open a prompt of the dialog, put a text in the place of what stands in it, and accept."""
+    await pilot.press(key)
+    prompt = pilot.app.screen.query_one(PromptBar)
+    await until(pilot, lambda: prompt.is_open)
+    prompt.query_one(Input).value = text
+    await pilot.press("enter")
+    await until(pilot, lambda: not prompt.is_open)
