@@ -169,7 +169,8 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
                 directory=agent.directory,
                 news=self._prepared.news,
             )
-            self.query_one("#resume-title", Words).show(present.title(plan))
+            beside = (cell(f"   {spelled(command)}", "dim", 1000),) if command else ()
+            self.query_one("#resume-title", Words).show((*present.title(plan), *beside))
             self.query_one("#resume-verdict", Words).show(present.verdict(plan))
         elif self._failed is not None:
             said, remedy = words(self._failed)
