@@ -187,8 +187,8 @@ def _line_of(text: str, key: Sequence[int | str]) -> int:
 
 def _holds(value: object, key: Sequence[int | str]) -> bool:
     for part in key:
-        try:
-            value = value[part]  # type: ignore[index]
-        except (TypeError, LookupError):
+        inside = dict(enumerate(value)) if isinstance(value, list) else value
+        if not isinstance(inside, dict) or part not in inside:
             return False
+        value = inside[part]
     return True

@@ -16,7 +16,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from refold.core.errors import RunNotFound, StoreError
+from refold.core.errors import BadRecord, RunNotFound, StoreError
 from refold.core.store import list_cache
 from refold.core.store.files import odd_kind
 from refold.core.store.lock import locked_inodes
@@ -316,8 +316,10 @@ class Catalog:
 def _preview(shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
     try:
         row = preview(found, hint=shelf.root.hint)
-    except Exception:  # the reading in full says why
+    except (BadRecord, StoreError):  # the reading in full says why
         return
+    except Exception as error:  # as in `_read`: one run must not take the others from the list
+        row = failed_on(found, error, hint=shelf.root.hint)
     told = shelf.tell(row, now.held[shelf.directory])
     if told is not None:
         yield told

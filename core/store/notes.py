@@ -232,7 +232,7 @@ def _notes(values: dict[str, Json]) -> Notes:
                 known[name] = msgspec.convert(values[name], kind)
             except msgspec.ValidationError:
                 continue
-    return Notes(**known)  # type: ignore[arg-type]
+    return msgspec.structs.replace(Notes(), **known)
 
 
 def _keep(own: Path) -> None:
