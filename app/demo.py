@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     stays = "they stay" if keep else "they go away when you leave"
     printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")
     printer.flush()
-    shown = replace(
+    shown = msgspec.structs.replace(
         settings, roots=roots(directory), cache_dir=directory / "cache", state_dir=directory / "refold"
     )
     with growing(directory, scratch=not keep):

@@ -109,6 +109,16 @@ class RefoldApp(App[None]):
         kept = [one for one in super().get_line_filters() if not isinstance(one, (Monochrome, NoColor))]
         return [*kept, *self._gates]
 
+    def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - as Textual calls it
+        """Read the styles anew for another theme; before the first screen is there, note its colours alone.
+
+        Textual (8.2.8) would parse every style twice when a theme is chosen before the start.
+        """
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def on_load(self) -> None:
         """Heed signals from before the terminal is taken until it is given back."""
         if self.is_headless:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from refold.app.agents import AgentEntry
@@ -19,8 +20,7 @@ DEFAULT_THEME = "refold-dark"
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What the command line says for every command."""
 
     roots: tuple[Path, ...] = ()
@@ -30,8 +30,10 @@ class Options:
     theme: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+_NO_OPTIONS = Options()
+
+
+class Settings(msgspec.Struct, frozen=True):
     """Everything the program takes from outside, read once and never changed."""
 
     roots: tuple[Root, ...]
@@ -41,7 +43,7 @@ class Settings:
     """None where nothing may be cached."""
     config_file: Path
     theme: str = DEFAULT_THEME
-    keymap: Mapping[str, str] = field(default_factory=lambda: _NO_KEYS)
+    keymap: Mapping[str, str] = _NO_KEYS
     """Action id to keys, as the configuration remaps them."""
     columns: tuple[str, ...] = ()
     """The columns of the list in order; empty for the usual ones."""
@@ -62,7 +64,7 @@ class Settings:
         return self.state_dir / "notes"
 
 
-def load(options: Options = Options(), environ: Mapping[str, str] | None = None) -> Settings:
+def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = None) -> Settings:
     """Join environment, configuration file and command line; the later one wins.
 
     Raises:

@@ -7,7 +7,6 @@ best-effort one, and the first place where the strict one stops is remembered (d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -42,8 +41,7 @@ _NAN = float("nan")
 _RESULTS = "results"
 
 
-@dataclass(slots=True)
-class _Fold:
+class _Fold(msgspec.Struct):
     """What the builder must remember between two lines."""
 
     first: bool = True
@@ -55,9 +53,9 @@ class _Fold:
     """Of any row, recovered ones included."""
     assistant: int = -1
     """The item of the open assistant turn; -1 where none is open."""
-    waiting: dict[str, list[int]] = field(default_factory=dict)
+    waiting: dict[str, list[int]] = {}
     """The calls of the open turn that have no result: id to ordinals."""
-    answered: set[str] = field(default_factory=set)
+    answered: set[str] = set()
     """The ids of the open turn that have a result, those of unknown calls included."""
     left: int = 0
     """How many calls of the open turn have no result."""
@@ -82,7 +80,7 @@ class _Fold:
     messages: int = 1
 
     def copy(self) -> _Fold:
-        return replace(self, waiting=dict(self.waiting), answered=set(self.answered))
+        return msgspec.structs.replace(self, waiting=dict(self.waiting), answered=set(self.answered))
 
 
 class Snapshot(msgspec.Struct, array_like=True):
@@ -154,7 +152,7 @@ class Builder:
         t = self.timeline
         if t.fold_error is not None or t.bad_line is not None or self._fold.suspect or self._before_tail:
             return None
-        fold = {name: getattr(self._fold, name) for name in self._fold.__slots__ if name != "suspect"}
+        fold = {name: getattr(self._fold, name) for name in self._fold.__struct_fields__ if name != "suspect"}
         return Snapshot(
             columns={name: getattr(t.columns, name).tobytes() for name in t.columns.__slots__},
             call_names=t.call_names.tobytes(),

@@ -6,7 +6,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
 from textual import events, on, work
@@ -48,11 +47,12 @@ class Place(NamedTuple):
 class PaneTabs(LineBar):
     """The names of the panes; a click opens one."""
 
-    @dataclass
     class Picked(Message):
         """A pane was asked for."""
 
-        name: PaneName
+        def __init__(self, name: PaneName) -> None:
+            super().__init__()
+            self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -91,7 +91,6 @@ class PaneTabs(LineBar):
 class RunPane(Vertical):
     """Shows one pane for one place; the place may change ten times before it is read once."""
 
-    @dataclass
     class Settled(Message):
         """The cursor rests: what lags behind it can catch up."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from textual import events
@@ -92,11 +91,12 @@ class TopBar(LineBar):
 class ColumnHeader(LineBar):
     """The names of the columns; a click on one sorts by it."""
 
-    @dataclass
     class SortPicked(Message):
         """The list is to be sorted by this column."""
 
-        key: str
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)

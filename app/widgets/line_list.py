@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
@@ -47,45 +46,48 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     follow: var[bool] = var(default=False, init=False, toggle_class="-following")
     """Whether the cursor goes along with the end; it ceases when the cursor leaves the end."""
 
-    @dataclass
     class Moved(Message):
         """The cursor stands on another row."""
 
-        list: LineList
-        index: int
+        def __init__(self, source: LineList, index: int) -> None:
+            super().__init__()
+            self.source = source
+            self.index = index
 
         @property
         def control(self) -> LineList:
             """The list, for `@on(LineList.Moved, "#timeline")`."""
-            return self.list
+            return self.source
 
         def can_replace(self, message: Message) -> bool:
             """Only the last of several moves matters."""
-            return isinstance(message, LineList.Moved) and message.list is self.list
+            return isinstance(message, LineList.Moved) and message.source is self.source
 
-    @dataclass
     class Chosen(Message):
         """The row was picked: by Enter or a second click."""
 
-        list: LineList
-        index: int
+        def __init__(self, source: LineList, index: int) -> None:
+            super().__init__()
+            self.source = source
+            self.index = index
 
         @property
         def control(self) -> LineList:
             """The list, for `@on(LineList.Chosen, "#runs")`."""
-            return self.list
+            return self.source
 
-    @dataclass
     class FollowChanged(Message):
         """The list began or ceased to go along with its end."""
 
-        list: LineList
-        following: bool
+        def __init__(self, source: LineList, *, following: bool) -> None:
+            super().__init__()
+            self.source = source
+            self.following = following
 
         @property
         def control(self) -> LineList:
             """The list, for `@on(LineList.FollowChanged, "#timeline")`."""
-            return self.list
+            return self.source
 
     def __init__(
         self,
@@ -185,7 +187,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         """Go to the end, and tell."""
         if following:
             self.cursor = len(self._rows) - 1
-        self.post_message(self.FollowChanged(self, following))
+        self.post_message(self.FollowChanged(self, following=following))
 
     def action_cursor_up(self) -> None:
         """One row up."""

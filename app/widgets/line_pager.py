@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -34,12 +33,13 @@ class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
     }
     """
 
-    @dataclass
     class Resized(Message):
         """There is another width to wrap to."""
 
-        pager: LinePager
-        width: int
+        def __init__(self, pager: LinePager, width: int) -> None:
+            super().__init__()
+            self.pager = pager
+            self.width = width
 
         @property
         def control(self) -> LinePager:

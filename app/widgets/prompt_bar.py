@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -38,35 +37,38 @@ class PromptBar(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("prompt")]
 
-    @dataclass
     class Changed(Message):
         """Another text stands in the open prompt."""
 
-        bar: PromptBar
-        text: str
+        def __init__(self, bar: PromptBar, text: str) -> None:
+            super().__init__()
+            self.bar = bar
+            self.text = text
 
         @property
         def control(self) -> PromptBar:
             """The prompt, for `@on(PromptBar.Changed, "#filter")`."""
             return self.bar
 
-    @dataclass
     class Submitted(Message):
         """Enter was pressed; the prompt is closed."""
 
-        bar: PromptBar
-        text: str
+        def __init__(self, bar: PromptBar, text: str) -> None:
+            super().__init__()
+            self.bar = bar
+            self.text = text
 
         @property
         def control(self) -> PromptBar:
             """The prompt, for `@on(PromptBar.Submitted, "#filter")`."""
             return self.bar
 
-    @dataclass
     class Cancelled(Message):
         """The prompt was left; it is closed, and nothing is to have changed."""
 
-        bar: PromptBar
+        def __init__(self, bar: PromptBar) -> None:
+            super().__init__()
+            self.bar = bar
 
         @property
         def control(self) -> PromptBar:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
@@ -19,21 +18,23 @@ class Ruler(LineBar):
     A fraction says how far a place is: column `n` of `width` lies at `(n + 0.5) / width`.
     """
 
-    @dataclass
     class Picked(Message):
         """The mouse was pressed or dragged at this place, from 0 to 1."""
 
-        fraction: float
+        def __init__(self, fraction: float) -> None:
+            super().__init__()
+            self.fraction = fraction
 
         def can_replace(self, message: Message) -> bool:
             """Only the last place of a drag matters."""
             return isinstance(message, Ruler.Picked)
 
-    @dataclass
     class Resized(Message):
         """There are other columns to fill."""
 
-        width: int
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.width = width
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
