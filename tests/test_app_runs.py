@@ -264,8 +264,8 @@ async def test_escape_stops_a_long_search_and_says_how_far_it_came(
     many(runs, 3)
     big = Writing("big", "x").turn("word " * 2_000_000)
     story.put(runs, "big", big, 1e6)
-    monkeypatch.setattr(grep, "_PIECE", 64)
-    monkeypatch.setattr(grep, "_DECODED", 128)
+    monkeypatch.setattr(grep, "_PIECE", 16)
+    monkeypatch.setattr(grep, "_DECODED", 32)
     async with shown(runs, tmp=tmp_path) as seen:
         await seen.press("slash")
         await seen.type("text:not-there")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
@@ -81,11 +80,14 @@ class PromptBar(Horizontal):
         self.purpose = ""
         """What the prompt was opened for, for a screen that uses one prompt for several things."""
 
-    def compose(self) -> ComposeResult:
-        """Label, input, remark."""
-        yield _Words(id="prompt-label")
-        yield Input(compact=True, select_on_focus=False)
-        yield _Words(id="prompt-remark")
+    def _furnish(self) -> Input:
+        """Give the input; it is made when it is first needed, for most runs are looked at without it."""
+        found = self.query(Input)
+        if found:
+            return found.first()
+        field = Input(compact=True, select_on_focus=False)
+        self.mount(_Words(id="prompt-label"), field, _Words(id="prompt-remark"))
+        return field
 
     @property
     def is_open(self) -> bool:
@@ -95,11 +97,11 @@ class PromptBar(Horizontal):
     @property
     def text(self) -> str:
         """What stands in it."""
-        return self.query_one(Input).value
+        return self._furnish().value
 
     def open(self, label: Safe, text: str = "", *, purpose: str = "") -> None:
         """Show the prompt with a text to change."""
-        field = self.query_one(Input)
+        field = self._furnish()
         self.purpose = purpose
         self.query_one("#prompt-label", _Words).show((Cell(Safe(f" {label} "), "key"),))
         self.remark(EMPTY)
@@ -114,7 +116,8 @@ class PromptBar(Horizontal):
 
     def remark(self, text: Safe, role: Role = "dim") -> None:
         """Say something beside the text: how many match, or what is wrong with it."""
-        self.query_one("#prompt-remark", _Words).show((Cell(Safe(f" {text} "), role),) if text else ())
+        for words in self.query("#prompt-remark").results(_Words):
+            words.show((Cell(Safe(f" {text} "), role),) if text else ())
 
     def close(self) -> None:
         """Hide the prompt."""
@@ -124,7 +127,7 @@ class PromptBar(Horizontal):
 
     def action_accept(self) -> None:
         """Hand the text over, once what was typed before has arrived in it."""
-        self.query_one(Input).call_later(self._accept)
+        self._furnish().call_later(self._accept)
 
     def _accept(self) -> None:
         if not self.is_open:
