@@ -199,6 +199,20 @@ class Terminal:
             assert time.monotonic() < end, f"waited {limit} s for {condition!r}; screen:\n{self.text}"
         return self.text
 
+    def arrival(self, *texts: str, limit: float = 20.0) -> float:
+        """Read until one of the texts has come, without drawing anything; give the moment, as `started` is given.
+
+        Raises:
+            AssertionError: The process ended or the time was up.
+        """
+        wanted = [text.encode() for text in texts]
+        end = time.monotonic() + limit
+        while not any(text in self.sent for text in wanted):
+            came = self.pump(0.05)
+            assert came or self.alive, f"ended with {self._process.returncode}; screen:\n{self.text}"
+            assert time.monotonic() < end, f"waited {limit} s for {texts!r}; screen:\n{self.text}"
+        return time.perf_counter()
+
     @property
     def text(self) -> str:
         """What the screen shows, a line a row."""
