@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -225,7 +224,7 @@ def replace_atomically(path: Path, data: bytes) -> None:
     Raises:
         WriteFailed: the new content could not be put there; the old one stands unless the message says more.
     """
-    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    new = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     fd = create_private(new)
     try:
         try:

@@ -6,10 +6,8 @@ and deleting the directory changes nothing (design/speed.md 3 "Cache"). Runs wit
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +20,7 @@ from refold.core.version import __version__
 
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-_LAYOUT = f"{__version__}/2/{sys.byteorder}"
+_LAYOUT = f"{__version__}/3/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 
@@ -38,9 +36,9 @@ class Place(NamedTuple):
     number: int
     """The number of that line."""
     head: bytes
-    """Hash of the first bytes."""
+    """The first bytes of the file."""
     foot: bytes
-    """Hash of the bytes before `offset`."""
+    """The last bytes before `offset`."""
 
 
 class _Entry(msgspec.Struct, array_like=True):
@@ -49,21 +47,15 @@ class _Entry(msgspec.Struct, array_like=True):
     snapshot: Snapshot
 
 
-def digest(data: bytes) -> bytes:
-    """Give the hash by which a few bytes of a file are recognised."""
-    return blake2b(data, digest_size=16).digest()
+def _file(cache: Path, device: int, inode: int) -> Path:
+    return cache / "index" / f"{device:x}-{inode:x}.index"
 
 
-def _file(cache: Path, path: Path) -> Path:
-    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:40]
-    return cache / "index" / f"{name}.index"
-
-
-def save(cache: Path, path: Path, place: Place, snapshot: Snapshot) -> bool:
+def save(cache: Path, place: Place, snapshot: Snapshot) -> bool:
     """Keep a snapshot; False where that was not worth it or not possible, which is never an error."""
     if place.offset < SMALLEST or time.time() - place.mtime_ns / 1e9 < _YOUNG:
         return False
-    target = _file(cache, path)
+    target = _file(cache, place.device, place.inode)
     try:
         private_directory(cache)
         private_directory(target.parent)
@@ -73,10 +65,10 @@ def save(cache: Path, path: Path, place: Place, snapshot: Snapshot) -> bool:
     return True
 
 
-def load(cache: Path, path: Path) -> tuple[Place, Snapshot] | None:
-    """Give what was kept for a path, or None; whether it fits the file is for the caller to see."""
+def load(cache: Path, device: int, inode: int) -> tuple[Place, Snapshot] | None:
+    """Give what was kept for a file, or None; whether it still fits is for the caller to see."""
     try:
-        entry = msgspec.msgpack.decode(_file(cache, path).read_bytes(), type=_Entry)
+        entry = msgspec.msgpack.decode(_file(cache, device, inode).read_bytes(), type=_Entry)
     except (OSError, msgspec.MsgspecError, ValueError):
         return None
     return (Place(*entry.place), entry.snapshot) if entry.layout == _LAYOUT else None

@@ -12,7 +12,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -82,7 +81,7 @@ def make_run(
     private_directory(directory)
     target = require_free(directory, run_id)
     sweep(directory, notes)
-    temporary = directory / f".{run_id}.{secrets.token_hex(8)}{TEMPORARY}"
+    temporary = directory / f".{run_id}.{os.urandom(8).hex()}{TEMPORARY}"
     noted = note is None
     fd = create_private(temporary)
     try:

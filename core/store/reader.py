@@ -153,17 +153,15 @@ class RunReader:
 
     def take_cached(self, cache: Path) -> bool:
         """Start from an index that was kept, if it stands for the very bytes of this file."""
-        found = index_cache.load(cache, self.path)
+        now = os.fstat(self._fd)
+        found = index_cache.load(cache, now.st_dev, now.st_ino)
         if found is None:
             return False
         place, snapshot = found
-        now = os.fstat(self._fd)
         same_file = (now.st_dev, now.st_ino) == (place.device, place.inode) and now.st_size >= place.offset
         if not same_file or (now.st_size == place.offset and now.st_mtime_ns != place.mtime_ns):
             return False
-        if place.head != index_cache.digest(self._head[:_FOOT]) or place.foot != self._foot_hash(
-            place.offset
-        ):
+        if place.head != self._head[:_FOOT] or place.foot != self._foot_bytes(place.offset):
             return False
         try:
             self._builder.restore(snapshot)
@@ -185,10 +183,10 @@ class RunReader:
             mtime_ns=now.st_mtime_ns,
             offset=self._scanner.offset,
             number=self._scanner.number,
-            head=index_cache.digest(self._head[:_FOOT]),
-            foot=self._foot_hash(self._scanner.offset),
+            head=self._head[:_FOOT],
+            foot=self._foot_bytes(self._scanner.offset),
         )
-        return index_cache.save(cache, self.path, place, snapshot)
+        return index_cache.save(cache, place, snapshot)
 
     def step(self, seconds: float) -> bool:
         """Index for at most about so long.
@@ -256,11 +254,11 @@ class RunReader:
             )
             self._has_tail = True
         self.complete = True
-        self._foot = self._foot_hash(self._scanner.offset)
+        self._foot = self._foot_bytes(self._scanner.offset)
 
-    def _foot_hash(self, end: int) -> bytes:
+    def _foot_bytes(self, end: int) -> bytes:
         start = max(0, end - _FOOT)
-        return index_cache.digest(self._pread(start, end - start))
+        return self._pread(start, end - start)
 
     def poll(self) -> Change:
         """Say what happened to the file since the last `step`; a stat, and a small read where it grew."""
@@ -277,7 +275,7 @@ class RunReader:
         self.size, self.mtime = mine.st_size, mine.st_mtime
         if mine.st_size < known:
             return Change.SHRANK
-        if touched and self.complete and self._foot_hash(self._scanner.offset) != self._foot:
+        if touched and self.complete and self._foot_bytes(self._scanner.offset) != self._foot:
             return Change.REPLACED
         return Change.GREW if mine.st_size > known else Change.SAME
 
