@@ -12,6 +12,7 @@ from refold.app.lines import Cell
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.core.records import Json
+from refold.core.store.roots import Root
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -24,13 +25,10 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         if not isinstance(value, list | dict):
             printer.line((Cell(Safe(f"{key} = "), "key"), Cell(line(_toml(value)))))
     for root in settings.roots:
-        state = "" if os.path.isdir(root.path) else "  # not there"  # noqa: PTH112 - it never raises
-        printer.text(Safe(""))
-        printer.line((Cell(Safe("[[roots]]"), "key"), Cell(Safe(f"  # {root.origin}"), "dim")))
-        printer.line(
-            (Cell(Safe("path = "), "key"), Cell(line(_toml(str(root.path)))), Cell(Safe(state), "dim"))
-        )
+        _print_root(root, "[[roots]]", printer)
         printer.line((Cell(Safe("format = "), "key"), Cell(line(_toml(root.hint)))))
+    for root in settings.conversations:
+        _print_root(root, "# conversations", printer)
     for entry in known_agents(settings.agents):
         _print_agent(agent_json(entry), printer)
     if settings.keymap:
@@ -58,8 +56,16 @@ def settings_json(settings: Settings) -> dict[str, Json]:
         "roots": [
             {"path": str(root.path), "format": root.hint, "origin": root.origin} for root in settings.roots
         ],
+        "conversations": [{"path": str(root.path), "origin": root.origin} for root in settings.conversations],
         "agents": [agent_json(entry) for entry in known_agents(settings.agents)],
     }
+
+
+def _print_root(root: Root, head: str, printer: Printer) -> None:
+    state = "" if os.path.isdir(root.path) else "  # not there"  # noqa: PTH112 - it never raises
+    printer.text(Safe(""))
+    printer.line((Cell(Safe(head), "key"), Cell(Safe(f"  # {root.origin}"), "dim")))
+    printer.line((Cell(Safe("path = "), "key"), Cell(line(_toml(str(root.path)))), Cell(Safe(state), "dim")))
 
 
 def _print_agent(values: dict[str, Json], printer: Printer) -> None:

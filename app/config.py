@@ -29,8 +29,8 @@ class RootConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     path: str
-    format: Literal["refold", "fisk-ai"] = "refold"
-    """What a file is taken for whose content does not say."""
+    format: Literal["refold", "fisk-ai", "rivumi"] = "refold"
+    """What a file is taken for whose content does not say; rivumi: each directory in it is a run."""
 
 
 class AgentConfig(BaseModel):

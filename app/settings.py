@@ -57,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True):
     agents: tuple[AgentEntry, ...] = ()
     """The configured agents; `app.agents` knows the others."""
     log_file: Path | None = None
+    conversations: tuple[Root, ...] = ()
+    """The directories that hold conversations."""
 
     @property
     def notes_dir(self) -> Path:
@@ -70,6 +72,7 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
     Raises:
         ConfigError: the configuration file cannot be read or says something unknown.
     """
+    from refold.app.agent_places import conversation_roots, run_roots
     from refold.core.store.roots import Root
 
     env = os.environ if environ is None else environ
@@ -77,17 +80,22 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
     state_dir = _own(env, "state", "XDG_STATE_HOME", ".local/state")
     config_file = _own(env, "config", "XDG_CONFIG_HOME", ".config") / "config.toml"
     config = _read_config(config_file)
+    home = _home(env)
     roots: list[Root] = []
+    conversations: list[Root] = []
     if not options.only:
         roots.append(Root(state_home / "refold" / "runs", "refold", "default"))
         roots.append(Root(state_home / "fisk-ai" / "runs", "fisk-ai", "default"))
+        roots.extend(run_roots(env, home))
+        conversations.extend(conversation_roots(env, home))
         if config is not None:
-            home = _home(env)
             roots.extend(
                 Root(_expanded(root.path, home, config_file.parent), root.format, "config")
                 for root in config.roots
             )
-    roots.extend(Root(path.absolute(), "refold", "--root") for path in options.roots)
+    added = [Root(path.absolute(), "refold", "--root") for path in options.roots]
+    roots.extend(added)
+    conversations.extend(added)
     return Settings(
         roots=tuple(roots),
         state_dir=state_dir,
@@ -100,8 +108,9 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         ascii=not _is_utf8(env),
         dumb=env.get("TERM", "") in ("dumb", "unknown"),
         utc=bool(config is not None and config.utc),
-        agents=_agents(config, _home(env), config_file.parent) if config is not None else (),
+        agents=_agents(config, home, config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
+        conversations=tuple(conversations),
     )
 
 

@@ -30,6 +30,12 @@ def test_defaults_follow_xdg(tmp_path: Path) -> None:
     assert [(r.path, r.hint, r.origin) for r in settings.roots] == [
         (state / "refold" / "runs", "refold", "default"),
         (state / "fisk-ai" / "runs", "fisk-ai", "default"),
+        (state / "rivumi" / "runs", "rivumi", "default"),
+        (state / "looplane" / "runs", "rivumi", "default"),
+    ]
+    assert [root.path for root in settings.conversations] == [
+        state / "rivumi" / "conversations",
+        state / "looplane" / "conversations",
     ]
     assert settings.state_dir == state / "refold"
     assert settings.log_file == state / "refold" / "refold.log"
@@ -51,7 +57,54 @@ def test_a_relative_or_empty_xdg_variable_counts_as_unset(value: str, tmp_path: 
     settings = load(
         environ=environ(tmp_path, XDG_STATE_HOME=value, XDG_CACHE_HOME=value, XDG_CONFIG_HOME=value)
     )
-    assert settings == load(environ=environ(tmp_path))
+    plain = load(environ=environ(tmp_path))
+    assert settings.roots[:2] == plain.roots[:2]
+    assert (settings.state_dir, settings.cache_dir, settings.config_file) == (
+        plain.state_dir, plain.cache_dir, plain.config_file,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["", "state", "./state"])
+def test_an_empty_or_relative_state_home_is_relative_for_rivumi(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load(environ=environ(tmp_path / "home", XDG_STATE_HOME=value))
+    base = tmp_path / value
+    assert [root.path for root in settings.roots[2:]] == [base / "rivumi/runs", base / "looplane/runs"]
+
+
+def test_the_variables_of_rivumi_come_first_and_hide_nothing(tmp_path: Path) -> None:
+    old = tmp_path / ".local" / "state" / "python-coding-agent"
+    (old / "runs").mkdir(parents=True)
+    (old / "conversations").write_bytes(b"")
+    settings = load(
+        environ=environ(
+            tmp_path,
+            RIVUMI_RUN_ROOT="/r",
+            LOOPLANE_RUN_ROOT="",
+            PCA_RUN_ROOT=str(old / "runs"),
+            PCA_CONVERSATION_ROOT="/c",
+        )
+    )
+    state = tmp_path / ".local" / "state"
+    assert [(str(r.path), r.origin) for r in settings.roots[2:]] == [
+        ("/r", "RIVUMI_RUN_ROOT"),
+        (str(old / "runs"), "PCA_RUN_ROOT"),
+        (str(state / "rivumi" / "runs"), "default"),
+        (str(state / "looplane" / "runs"), "default"),
+    ]
+    assert {root.hint for root in settings.roots[2:]} == {"rivumi"}
+    assert [(str(r.path), r.origin) for r in settings.conversations] == [
+        ("/c", "PCA_CONVERSATION_ROOT"),
+        (str(state / "rivumi" / "conversations"), "default"),
+        (str(state / "looplane" / "conversations"), "default"),
+    ]
+    (old / "conversations").unlink()
+    (old / "conversations").mkdir()
+    assert load(environ=environ(tmp_path)).conversations[-1].path == old / "conversations"
+    only = load(Options(roots=(Path("/a"),), only=True), environ(tmp_path, RIVUMI_RUN_ROOT="/r"))
+    assert [str(root.path) for root in (*only.roots, *only.conversations)] == ["/a", "/a"]
 
 
 @pytest.mark.parametrize("home", [None, "", "relative"])
@@ -68,7 +121,7 @@ def test_a_user_without_any_home_has_the_root(monkeypatch: pytest.MonkeyPatch) -
 def test_the_command_line_adds_roots_and_can_leave_out_the_others(tmp_path: Path) -> None:
     config(tmp_path, 'roots = ["/from/config"]')
     both = Options(roots=(Path("/a"), Path("b")))
-    assert [(str(r.path), r.origin) for r in load(both, environ(tmp_path)).roots[2:]] == [
+    assert [(str(r.path), r.origin) for r in load(both, environ(tmp_path)).roots[4:]] == [
         ("/from/config", "config"),
         ("/a", "--root"),
         (str(Path.cwd() / "b"), "--root"),
@@ -124,7 +177,7 @@ roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
     assert settings.utc
     assert settings.columns == ("status", "id")
     assert dict(settings.keymap) == {"run.search": "ctrl+f"}
-    assert [(r.path, r.hint) for r in settings.roots[2:]] == [
+    assert [(r.path, r.hint) for r in settings.roots[4:]] == [
         (tmp_path / "one", "refold"),
         (tmp_path / ".config" / "refold" / "two", "refold"),
         (Path("/three"), "fisk-ai"),

@@ -109,7 +109,7 @@ def test_the_example_of_the_configuration_is_understood(readme: str, tmp_path: P
     assert settings.theme in {theme.name for theme in themes.THEMES}
     assert settings.utc
     assert settings.columns
-    assert len(settings.roots) == 4
+    assert len(settings.roots) == 6
     assert settings.keymap
 
 

@@ -1,0 +1,40 @@
+"""Where Rivumi, and the programs it was called before and after, keep runs and conversations.
+
+The rules are those of the original (formats/rivumi.md 1); every place that they could give is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from refold.core.store.roots import Root
+
+_HINT: Final = "rivumi"
+_LEGACY: Final = "python-coding-agent"
+_PROGRAMS: Final = ("rivumi", "looplane")
+_RUNS: Final = ("RIVUMI_RUN_ROOT", "LOOPLANE_RUN_ROOT", "PCA_RUN_ROOT")
+_CONVERSATIONS: Final = ("RIVUMI_CONVERSATION_ROOT", "LOOPLANE_CONVERSATION_ROOT", "PCA_CONVERSATION_ROOT")
+
+
+def run_roots(env: Mapping[str, str], home: Path) -> tuple[Root, ...]:
+    """Give the directories of runs."""
+    return _roots(env, home, _RUNS, "runs")
+
+
+def conversation_roots(env: Mapping[str, str], home: Path) -> tuple[Root, ...]:
+    """Give the directories of conversations."""
+    return _roots(env, home, _CONVERSATIONS, "conversations")
+
+
+def _roots(env: Mapping[str, str], home: Path, variables: tuple[str, ...], below: str) -> tuple[Root, ...]:
+    named = [Root(Path(env[name]).absolute(), _HINT, name) for name in variables if env.get(name)]
+    # An empty value gives a relative path there; it is not taken for unset.
+    state = Path(env.get("XDG_STATE_HOME", home / ".local" / "state")).absolute()
+    usual = [Root(state / program / below, _HINT, "default") for program in _PROGRAMS]
+    legacy = Root(state / _LEGACY / below, _HINT, "default")
+    if legacy.path.is_dir():
+        usual.append(legacy)
+    known = dict.fromkeys(root.path for root in named)
+    return (*named, *(root for root in usual if root.path not in known))
