@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -55,6 +54,8 @@ class Printer:
 
     def json(self, value: object) -> None:
         """Print one object on one line: ASCII, so that neither a control character nor half a pair leaves."""
+        import json
+
         self.raw(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
     def line(self, row: Line, *, cut: bool = False) -> None:

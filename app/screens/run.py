@@ -102,7 +102,7 @@ class RunScreen(RunMovesScreen):
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
-        self._divide(self.app.size)
+        self._divide(self.app.size, update=False)
         with Vertical(id="head"):
             yield self._top
             yield self._banner
@@ -143,11 +143,11 @@ class RunScreen(RunMovesScreen):
             self.remove_class("-detail")
             self.timeline.focus()
 
-    def _divide(self, size: Size) -> None:
+    def _divide(self, size: Size, *, update: bool = True) -> None:
         wide = size.width >= _WIDE
-        self.set_class(wide, "-wide")
-        self.set_class(not wide and size.height < _LOW, "-low")
-        self.set_class(size.height >= _TALL, "-tall")
+        self.set_class(wide, "-wide", update=update)
+        self.set_class(not wide and size.height < _LOW, "-low", update=update)
+        self.set_class(size.height >= _TALL, "-tall", update=update)
 
     @work(group="file", exclusive=True)
     async def _read_file(self) -> None:

@@ -14,7 +14,6 @@ from refold.app.present.find import Hunt
 from refold.app.present.layout import cell
 from refold.app.safe import Safe
 from refold.app.screens.run_file import SLICE
-from refold.core.search import text_pattern
 from refold.core.store.reader import RunReader
 
 _REDRAW: Final = 0.1
@@ -31,7 +30,11 @@ class RunFind:
     @property
     def pattern(self) -> re.Pattern[str] | None:
         """The matches in what is shown."""
-        return text_pattern(self.query) if self.query else None
+        if not self.query:
+            return None
+        from refold.core.search import text_pattern
+
+        return text_pattern(self.query)
 
     @property
     def found(self) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
 
-from refold.app.forking import notes_of
 from refold.app.inner_runs import inner_runs
 from refold.app.lines import Role
 from refold.app.loading import slices
@@ -22,11 +21,11 @@ from refold.app.screens.going_on import GoingOnScreen
 from refold.app.screens.run_banner import Banner
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.core.store.forks import Fork, forks_of
 from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
     from refold.app.inner_run import InnerRun
+    from refold.core.store.forks import Fork
 
 _REPLY: Final = "reply"
 _PATIENCE: Final = 0.4
@@ -109,12 +108,16 @@ class RunGoingOnScreen(GoingOnScreen):
 
     @on(events.ScreenResume)
     def _in_sight(self) -> None:
-        self._look_for_forks()
+        # The first rows come first.
+        self.call_after_refresh(self._look_for_forks)
 
     @work(group="forks", exclusive=True)
     async def _look_for_forks(self) -> None:
         """See which forks left this run: some may have been made meanwhile."""
         chosen = self.chosen()
+        from refold.app.forking import notes_of
+        from refold.core.store.forks import forks_of
+
         notes = None if chosen is None else notes_of(chosen.settings)
         found: list[Fork] = []
         async with aclosing(slices(forks_of(self.path, notes))) as steps:

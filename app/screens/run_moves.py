@@ -6,7 +6,6 @@ from refold.app.present import landing
 from refold.app.safe import Safe
 from refold.app.screens.run_going_on import RunGoingOnScreen
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.core.fork import next_legal
 
 
 class RunMovesScreen(RunGoingOnScreen):
@@ -52,6 +51,8 @@ class RunMovesScreen(RunGoingOnScreen):
         item = self.item
         if self._reading is None or item is None:
             return
+        from refold.core.fork import next_legal
+
         found = next_legal(self._reading.timeline, item, step)
         if found is None:
             self.notify(f"No legal fork point {'after' if step > 0 else 'before'} this row.")

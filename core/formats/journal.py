@@ -8,14 +8,16 @@ payload they concern (architecture.md "Native journal", formats/fisk-ai.md 1).
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from refold.core.errors import BadRecord
 from refold.core.formats.exact import Dialect, read
-from refold.core.formats.meta_line import MetaLine, renamed
-from refold.core.formats.neutral_decoder import NeutralDecoder
-from refold.core.formats.wire_decoder import WireDecoder
-from refold.core.formats.writing import fork_origin_json, write
 from refold.core.records import VERSION, ForkOrigin, Json, MetaRecord, Record
+
+if TYPE_CHECKING:
+    from refold.core.formats.meta_line import MetaLine
+    from refold.core.formats.neutral_decoder import NeutralDecoder
+    from refold.core.formats.wire_decoder import WireDecoder
 
 NEUTRAL_VERSION = 3
 """The version of fisk-ai whose blocks are objects of one key; older ones keep wire blocks."""
@@ -50,8 +52,13 @@ class JournalFormat:
 
     def decoder_for(self, version: int) -> NeutralDecoder | WireDecoder:
         """Give the decoder for a version."""
+        # Each kind of run imports its own decoder: an opened run has but one.
         if self._is_neutral(version):
+            from refold.core.formats.neutral_decoder import NeutralDecoder
+
             return NeutralDecoder(self._neutral, version, self.supported)
+        from refold.core.formats.wire_decoder import WireDecoder
+
         return WireDecoder(self._wire, version, self.supported)
 
     def meta(self, line: bytes) -> MetaRecord | None:
@@ -72,6 +79,8 @@ class JournalFormat:
         Raises:
             BadRecord: a value in it has no JSON text, or nests deeper than we read.
         """
+        from refold.core.formats.writing import write
+
         if version is None:
             version = record.version if isinstance(record, MetaRecord) else self.supported
         return write(record, self._neutral if self._is_neutral(version) else self._wire)
@@ -100,6 +109,9 @@ class JournalFormat:
             created: when it is made.
             origin: where it comes from; left out where the format has no place for it.
         """
+        from refold.core.formats.meta_line import renamed
+        from refold.core.formats.writing import fork_origin_json
+
         changes: dict[str, Json] = {"run_id": run_id, "created": created}
         if self.keeps_lineage:
             changes["forked_from"] = fork_origin_json(origin)
