@@ -8,9 +8,14 @@ from refold.core.errors import BadRecord
 from refold.core.formats import Decoder
 from refold.core.records import Record
 
-_STRING = rb'"[^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*'
-_TOKEN = re.compile(rb"[ \t\r\n]*(?:(" + _STRING + rb'")|([\[\]{},:])|([^\s\[\]{},:"]+))', re.DOTALL)
-_OPEN_STRING = re.compile(rb"[ \t\r\n]*(" + _STRING + rb")", re.DOTALL)
+_TOKEN = re.compile(
+    rb"[ \t\r\n]*(?:"
+    rb'("[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+)("?)'
+    rb"|([\[\]{},:])"
+    rb'|([^\s\[\]{},:"]+))',
+    re.DOTALL,
+)
+"""A string and its closing quote, which the cut may have taken; a mark; a word."""
 _DEEPEST = 200
 _MOST_TOKENS = 4000
 
@@ -32,12 +37,14 @@ def completed(prefix: bytes, *, keep_open_string: bool = True) -> bytes:
     for _ in range(_MOST_TOKENS):
         token = _TOKEN.match(prefix, position)
         if token is None:
-            if keep_open_string and not key_next and (string := _OPEN_STRING.match(prefix, position)):
-                return prefix[: string.end()] + b'"' + b"".join(reversed(closers))
             break
         position = token.end()
-        text, mark, word = token.groups()
+        text, quote, mark, word = token.groups()
         if text is not None:
+            if not quote:
+                if keep_open_string and not key_next:
+                    return prefix[:position] + b'"' + b"".join(reversed(closers))
+                break
             if not key_next:
                 kept = position
         elif word is not None:
@@ -66,8 +73,8 @@ def completed(prefix: bytes, *, keep_open_string: bool = True) -> bytes:
 
 def peek(decoder: Decoder, raw: bytes, *, whole: bool) -> Record | None:
     """Decode a record, or as much of it as its first bytes hold; None where that is no record."""
-    candidates = [raw] if whole else [completed(raw), completed(raw, keep_open_string=False)]
-    for line in candidates:
+    for keep_open_string in (True,) if whole else (True, False):
+        line = raw if whole else completed(raw, keep_open_string=keep_open_string)
         try:
             return decoder.record(line)
         except BadRecord:
