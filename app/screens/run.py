@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from bisect import bisect_right
@@ -54,6 +55,8 @@ _RULER_REDRAW: Final = 0.3
 _BEHIND: Final = 0.4
 """Seconds by which the top row may lag behind a cursor that keeps moving."""
 _HOLDER_EVERY: Final = 1.0
+_PAINTED: Final = 0.5
+"""Seconds after which nobody waits for the first rows to be painted: another screen may lie over this one."""
 
 
 class RunScreen(RunMovesScreen):
@@ -193,10 +196,12 @@ class RunScreen(RunMovesScreen):
             reading = self._reading = Reading.of_end(reading.reader) or reading
         if finished and reading.is_window:
             reading = self._leave_window(reading)
-        self._drawn = now
+        first, self._drawn = self._drawn < 0, now
         self._show_rows(reading, finished=finished)
         self._draw_top()
         self.pane.follow()
+        if first and not finished:
+            await self._painted()
         if finished:
             self._look_for_holder()
             self._look_where_it_stands()
@@ -206,6 +211,13 @@ class RunScreen(RunMovesScreen):
         if not reading.is_window and (finished or now - self._ruler_drawn >= _RULER_REDRAW):
             self._ruler_drawn = now
             self.ruler.draw(reading.timeline, self.timeline.cursor)
+
+    async def _painted(self) -> None:
+        """Wait until what was shown is on the screen: reading on would keep it back, slice by slice."""
+        painted = asyncio.Event()
+        self.call_after_refresh(painted.set)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(painted.wait(), _PAINTED)
 
     def _show_rows(self, reading: Reading, *, finished: bool) -> None:
         rows = self.timeline.rows

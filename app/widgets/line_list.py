@@ -10,13 +10,13 @@ from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
 from refold.app.widgets.painting import Painter, cropped, scroll_margin
+from refold.app.widgets.scroll_bar import QuickScrolled
 from refold.app.widgets.scrolling import set_virtual_size
 
 GUTTER: Final = 1
@@ -25,7 +25,7 @@ GUTTER: Final = 1
 _REMEMBERED: Final = 1024
 
 
-class LineList(ScrollView, can_focus=True, inherit_bindings=False):
+class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
     """Rows of one line each, with a cursor; a million rows cost what a screenful costs.
 
     Rows are asked for the width that is left beside the gutter. The cursor is -1 while there are no rows.

@@ -8,19 +8,19 @@ from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
 from refold.app.widgets.painting import Painter, cropped, scroll_margin
+from refold.app.widgets.scroll_bar import QuickScrolled
 from refold.app.widgets.scrolling import set_virtual_size
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
 
 
-class LinePager(ScrollView, can_focus=True, inherit_bindings=False):
+class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
     """Lines without a cursor. Whoever makes them wraps them to `width`, which `Resized` tells anew."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("pager")]

@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from refold.core.errors import BadRecord, RunNotFound, StoreError
 from refold.core.store import list_cache
@@ -26,6 +26,7 @@ from refold.core.store.roots import (
     SUFFIX,
     Candidate,
     RootReport,
+    counting,
     device_of,
     distinct,
     lock_inode,
@@ -39,6 +40,10 @@ from refold.core.store.shelf import Shelf, Slot, Unread
 from refold.core.store.summarise import empty, failed_on, not_a_file, preview, summarise, unopened
 from refold.core.summary import RunSummary
 
+if TYPE_CHECKING:
+    from refold.core.store.session_shelf import SessionShelf, Waiting
+    from refold.core.store.session_summary import SessionReading
+
 SLICE = 0.0015
 """Seconds that one `next()` may spend on reading a run."""
 _FIRST = 50
@@ -51,8 +56,10 @@ _LIVE_READERS = 2
 """Big runs that grow keep their index, so that only what is new is read."""
 
 
-_Rows: TypeAlias = tuple[Shelf, list[RunSummary]]
+_AnyShelf: TypeAlias = "Shelf | SessionShelf"
+_Rows: TypeAlias = "tuple[_AnyShelf, list[RunSummary]]"
 """Rows that stand, all of one directory."""
+_AnyUnread: TypeAlias = "Unread | Waiting"
 
 
 _updated = attrgetter("updated")
@@ -64,8 +71,8 @@ class _Pass(NamedTuple):
 
     looked_ns: int
     """When it began: what has changed since will be seen by the next one."""
-    held: dict[str, set[str]]
-    """The stems of the held runs, by directory."""
+    held: dict[_AnyShelf, set[str]]
+    """The names of the held runs."""
 
 
 class Catalog:
@@ -85,8 +92,11 @@ class Catalog:
         self._roots = tuple(roots)
         self._cache = cache
         self._shelves: dict[str, Shelf] = {}
+        self._sessions: dict[str, SessionShelf] = {}
+        """The run directories of the same directories, where there are any."""
         self._same: list[RootReport] = []
         self._live: OrderedDict[str, RunReader] = OrderedDict()
+        self._live_sessions: OrderedDict[str, SessionReading] = OrderedDict()
         self._must_load = cache is not None
         self._must_save = False
 
@@ -99,7 +109,12 @@ class Catalog:
 
     def roots_report(self) -> tuple[RootReport, ...]:
         """Say of every directory, in the order given, what was found in it at the last look."""
-        reports = {id(shelf.root): shelf.report for shelf in self._shelves.values()}
+        reports = {
+            id(shelf.root): counting(shelf.report, self._sessions[directory].count)
+            if directory in self._sessions
+            else shelf.report
+            for directory, shelf in self._shelves.items()
+        }
         reports.update({id(report.root): report for report in self._same})
         return tuple(reports.get(id(root), RootReport(root, "unseen")) for root in self._roots)
 
@@ -115,6 +130,9 @@ class Catalog:
             shelf = self._shelves.pop(directory)
             for stem in list(shelf.told):
                 yield from shelf.forget(stem)
+            sessions = self._sessions.pop(directory, None)
+            for name in list(sessions.told) if sessions is not None else ():
+                yield from sessions.forget(name) if sessions is not None else ()
         for root in kept:
             self._shelves.setdefault(os.fspath(root.path), Shelf(root))
         yield from self._load()
@@ -129,6 +147,7 @@ class Catalog:
         homes = self._homes()
         whole: dict[str, Shelf] = {}
         journals: dict[str, Shelf] = {}
+        inside: dict[str, list[str]] = {}
         for path in paths:
             text = os.fspath(path)
             if text in homes:
@@ -138,14 +157,22 @@ class Catalog:
             stem = name.removesuffix(SUFFIX).removesuffix(LOCK_SUFFIX)
             if parent in homes and stem != name:
                 journals[homes[parent].path_of(stem + SUFFIX)] = homes[parent]
+                continue
+            while parent not in homes and parent not in {"", "/"}:
+                parent, name = os.path.split(parent)
+            if parent in homes and not name.startswith("."):
+                inside.setdefault(homes[parent].directory, []).append(name)
         if whole:
             yield from self._look(list(whole.values()))
         yield from self._look_again(journals)
+        for directory, names in inside.items():
+            yield from self._look_inside(directory, names)
 
     def refresh_holders(self) -> Iterator[Item]:
         """Tell the runs that are held now and were not, or the other way round; reads only /proc/locks.
 
-        A writer that dies leaves no trace in its directory: ask once a second while the list is shown.
+        A writer that dies leaves no trace in its directory: ask once a second while the list is shown. What
+        happens inside run directories nobody reports either: they are looked at too.
         """
         locked = locked_inodes() or frozenset()
         for shelf in self._shelves.values():
@@ -157,6 +184,15 @@ class Catalog:
                 told = None if row is None else shelf.tell(row, held)
                 if told is not None:
                     yield told
+        for directory, sessions in self._sessions.items():
+            held = sessions.held_now(locked)
+            stirred = sessions.held ^ held
+            for name in sessions.stirred():
+                if name is None:
+                    yield Progress(0, 0)
+                else:
+                    stirred.add(name)
+            yield from self._look_inside(directory, sorted(stirred))
 
     def _homes(self) -> dict[str, Shelf]:
         homes: dict[str, Shelf] = {}
@@ -190,26 +226,67 @@ class Catalog:
         }
         for _ in list_cache.save(self._cache, listed):
             yield Progress(0, 0)
+        if self._sessions:
+            from refold.core.store import session_cache
+
+            sessions = {
+                directory: (devices[directory], shelf)
+                for directory, shelf in self._sessions.items()
+                if directory in listed
+            }
+            for _ in session_cache.save(self._cache, sessions):
+                yield Progress(0, 0)
 
     def _look(self, shelves: Sequence[Shelf]) -> Iterator[Item]:
         """Read whole directories, then tell what is new in them."""
         looked_ns = time.time_ns()
         rows: list[_Rows] = []
-        unread: list[Unread] = []
+        unread: list[_AnyUnread] = []
         for shelf in shelves:
             standing, waiting = yield from shelf.look()
             rows.append((shelf, standing))
             unread += waiting
+            if shelf.directories or shelf.directory in self._sessions:
+                sessions = yield from self._sessions_of(shelf)
+                found, more = yield from sessions.look(shelf.directories)
+                rows.append((sessions, found))
+                unread += more
         now = self._pass(looked_ns)
-        for shelf, of_one in _newest_first(rows):
-            yield from shelf.tell_all(of_one, now.held[shelf.directory])
+        for any_shelf, of_one in _newest_first(rows):
+            yield from any_shelf.tell_all(of_one, now.held[any_shelf])
         yield from self._read_all(unread, now)
+
+    def _sessions_of(self, shelf: Shelf) -> Generator[Item, None, SessionShelf]:
+        """Give the shelf of the run directories of a directory; a new one with what the cache knows."""
+        known = self._sessions.get(shelf.directory)
+        if known is not None:
+            return known
+        from refold.core.store import session_cache
+        from refold.core.store.session_shelf import SessionShelf
+
+        made = self._sessions[shelf.directory] = SessionShelf(shelf.root)
+        if self._cache is not None:
+            devices = {shelf.directory: (device_of(shelf.root), made)}
+            for _ in session_cache.load(self._cache, devices):
+                yield Progress(0, 0)
+        return made
+
+    def _look_inside(self, directory: str, names: Sequence[str]) -> Iterator[Item]:
+        """Look at single run directories, then tell what is new of them."""
+        if not names:
+            return
+        looked_ns = time.time_ns()
+        sessions = yield from self._sessions_of(self._shelves[directory])
+        standing, waiting = yield from sessions.look_again(names)
+        now = self._pass(looked_ns)
+        yield from sessions.tell_all(standing, now.held[sessions])
+        yield from self._read_all([*waiting], now)
 
     def _look_again(self, journals: dict[str, Shelf]) -> Iterator[Item]:
         """Look at single runs, then tell what is new of them."""
         looked_ns = time.time_ns()
         standing: list[tuple[Shelf, RunSummary]] = []
-        unread: list[Unread] = []
+        unread: list[_AnyUnread] = []
         for path, shelf in journals.items():
             found = look(path)
             if found is None:
@@ -223,23 +300,35 @@ class Catalog:
                 standing.append((shelf, row))
         now = self._pass(looked_ns)
         for shelf, row in standing:
-            told = shelf.tell(row, now.held[shelf.directory])
+            told = shelf.tell(row, now.held[shelf])
             if told is not None:
                 yield told
         yield from self._read_all(unread, now)
 
     def _pass(self, looked_ns: int) -> _Pass:
         locked = locked_inodes() or frozenset()
-        return _Pass(
-            looked_ns, {directory: shelf.held_now(locked) for directory, shelf in self._shelves.items()}
-        )
+        shelves: list[_AnyShelf] = [*self._shelves.values(), *self._sessions.values()]
+        return _Pass(looked_ns, {shelf: shelf.held_now(locked) for shelf in shelves})
 
-    def _read_all(self, unread: list[Unread], now: _Pass) -> Iterator[Item]:
+    def _read_all(self, unread: list[_AnyUnread], now: _Pass) -> Iterator[Item]:
         """Tell the runs that no row stands for, newest first; of long ones a preview, at last all of it."""
         unread.sort(key=_mtime, reverse=True)
-        later: list[tuple[Shelf, Slot]] = []
+        later: list[tuple[Shelf, Slot] | tuple[SessionShelf, str]] = []
         done = 0
-        for number, (_, place, page, shelf) in enumerate(unread):
+        for number, waiting in enumerate(unread):
+            if waiting[2] is None:
+                _, name, _, sessions = waiting
+                if sessions.is_done(name):
+                    continue
+                if sessions.looks[name].size <= (_SHORT if number < _FIRST else _BIG):
+                    yield from self._read_session(sessions, name, now, Progress(done, len(unread)))
+                    done += 1
+                    continue
+                later.append((sessions, name))
+                if name not in sessions.told:
+                    yield from _preview_session(sessions, name, now)
+                continue
+            _, place, page, shelf = waiting
             slot = Slot(page, place)
             if shelf.is_done(slot):
                 continue
@@ -251,9 +340,13 @@ class Catalog:
             later.append((shelf, slot))
             if found.stem not in shelf.told:
                 yield from _preview(shelf, found, now)
-        for shelf, slot in later:
-            if not shelf.is_done(slot):
-                yield from self._read(shelf, slot, now, Progress(done, len(unread)))
+        for one in later:
+            progress = Progress(done, len(unread))
+            if isinstance(one[1], str):
+                if not one[0].is_done(one[1]):
+                    yield from self._read_session(one[0], one[1], now, progress)
+            elif not one[0].is_done(one[1]):
+                yield from self._read(one[0], one[1], now, progress)
             done += 1
 
     def _read(self, shelf: Shelf, slot: Slot, now: _Pass, progress: Progress) -> Iterator[Item]:
@@ -261,21 +354,59 @@ class Catalog:
         found = shelf.candidate(slot)
         settled = list_cache.is_settled(found, now.looked_ns)
         try:
-            row = yield from self._summary(found, shelf.root.hint, progress, settled=settled)
+            row = yield from self._summary(found, shelf.hint, progress, settled=settled)
         except RunNotFound:
             yield from shelf.forget(found.stem)
             return
         except StoreError as error:
-            row = unopened(found, error, hint=shelf.root.hint)
+            row = unopened(found, error, hint=shelf.hint)
         except Exception as error:  # a fault of ours with one run must not take the others from the list
-            row = failed_on(found, error, hint=shelf.root.hint)
+            row = failed_on(found, error, hint=shelf.hint)
         else:
             if not odd_kind(found.mode):
                 shelf.keep(slot, row, settled=settled)
                 self._must_save = True
-        told = shelf.tell(row, now.held[shelf.directory])
+        told = shelf.tell(row, now.held[shelf])
         if told is not None:
             yield told
+
+    def _read_session(self, shelf: SessionShelf, name: str, now: _Pass, progress: Progress) -> Iterator[Item]:
+        """Read a run directory in full and tell its row."""
+        from refold.core.rivumi.summary import closed
+        from refold.core.store.session_summary import SessionReading
+
+        found, path = shelf.found(name), shelf.path_of(name)
+        settled = list_cache.is_settled(shelf.candidate(name), now.looked_ns)
+        reading = self._live_sessions.pop(path, None)
+        if reading is None:
+            reading = SessionReading(Path(path))
+        else:
+            reading.again()
+        try:
+            while not reading.step(SLICE):
+                yield progress
+            row = reading.row(found)
+        except RunNotFound:
+            # It vanished, or a part of it did: the next look tells which.
+            row = closed(found, "its files went away while they were read", "E_MISSING")
+            settled = False
+        except StoreError as error:
+            row = closed(found, str(error), "E_PERM")
+        except Exception as error:  # as in `_read`: one run must not take the others from the list
+            row = closed(found, f"a fault in refold: {type(error).__name__} while reading it", "")
+        else:
+            self._must_save = True
+            if not settled and found.size > _SHORT:
+                self._live_sessions[path] = reading
+                if len(self._live_sessions) > _LIVE_READERS:
+                    self._live_sessions.popitem(last=False)
+        if not os.path.lexists(path):
+            yield from shelf.forget(name)
+        elif name in shelf.looks:
+            shelf.keep(name, row, settled=settled)
+            told = shelf.tell(row, now.held[shelf])
+            if told is not None:
+                yield told
 
     def _summary(
         self, found: Candidate, hint: str, progress: Progress, *, settled: bool
@@ -315,17 +446,29 @@ class Catalog:
 
 def _preview(shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
     try:
-        row = preview(found, hint=shelf.root.hint)
+        row = preview(found, hint=shelf.hint)
     except (BadRecord, StoreError):  # the reading in full says why
         return
     except Exception as error:  # as in `_read`: one run must not take the others from the list
-        row = failed_on(found, error, hint=shelf.root.hint)
-    told = shelf.tell(row, now.held[shelf.directory])
+        row = failed_on(found, error, hint=shelf.hint)
+    told = shelf.tell(row, now.held[shelf])
     if told is not None:
         yield told
 
 
-def _newest_first(rows: Sequence[_Rows]) -> Iterator[tuple[Shelf, Iterable[RunSummary]]]:
+def _preview_session(shelf: SessionShelf, name: str, now: _Pass) -> Iterator[Item]:
+    from refold.core.store.session_summary import preview_of
+
+    try:
+        row = preview_of(shelf.found(name))
+    except StoreError:  # the reading in full says why
+        return
+    told = None if row is None else shelf.tell(row, now.held[shelf])
+    if told is not None:
+        yield told
+
+
+def _newest_first(rows: Sequence[_Rows]) -> Iterator[tuple[_AnyShelf, Iterable[RunSummary]]]:
     """Join the rows of several directories."""
     for _, of_one in rows:
         of_one.sort(key=_updated, reverse=True)

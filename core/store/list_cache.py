@@ -26,9 +26,9 @@ from refold.core.version import __version__
 _NAME = "list.cache"
 _FORMAT = 2
 """Raised whenever a summary would be derived in another way from the same bytes."""
-_MAGIC = f"refold list {_FORMAT} {__version__}\n".encode()
+MAGIC = f"refold list {_FORMAT} {__version__}\n".encode()
 _FRAME = struct.Struct("<II")
-_KEEP_SECONDS = 90 * 86_400
+KEEP_SECONDS = 90 * 86_400
 _SETTLED_NS = 2_000_000_000
 """A file changed within this time may change again without a new time stamp."""
 
@@ -61,7 +61,7 @@ def load(cache: Path, devices: Mapping[str, int]) -> Iterator[tuple[str, Page] |
         cache: The directory of the cache.
         devices: The directories and the devices on which they lie now.
     """
-    for payload in _frames(cache / _NAME):
+    for payload in frames(cache / _NAME):
         block = _block(payload)
         wanted = block is not None and devices.get(block.directory) == block.device
         page = _page(block) if wanted and block is not None else None
@@ -80,17 +80,17 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
     """
     now = int(time.time())
     unread = {directory: _unread(shelf) for directory, (_, shelf) in shelves.items()}
-    parts = [_MAGIC]
-    for payload in _frames(cache / _NAME):
+    parts = [MAGIC]
+    for payload in frames(cache / _NAME):
         block = _block(payload)
         if block is not None and block.directory in shelves:
             _adopt(block, *shelves[block.directory], unread[block.directory])
-        elif block is not None and now - block.used < _KEEP_SECONDS:
-            parts.append(_framed(payload))
+        elif block is not None and now - block.used < KEEP_SECONDS:
+            parts.append(framed(payload))
         yield False
     for directory, (device, shelf) in shelves.items():
         for page in shelf.pages:
-            parts.extend(map(_framed, _sealed(page, directory, device, now, shelf.unsettled)))
+            parts.extend(map(framed, _sealed(page, directory, device, now, shelf.unsettled)))
             yield False
     try:
         private_directory(cache)
@@ -171,11 +171,12 @@ def _is_unicode(value: object) -> bool:
     return True
 
 
-def _framed(payload: bytes) -> bytes:
+def framed(payload: bytes) -> bytes:
+    """Give a payload with what tells whether it is whole."""
     return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
-def _frames(path: Path) -> Iterator[bytes]:
+def frames(path: Path) -> Iterator[bytes]:
     """Give the payloads of the cache file that are whole, up to the first one that is not."""
     try:
         fd = open_regular(path)
@@ -183,7 +184,7 @@ def _frames(path: Path) -> Iterator[bytes]:
         return
     with os.fdopen(fd, "rb") as file:
         try:
-            if file.read(len(_MAGIC)) != _MAGIC:
+            if file.read(len(MAGIC)) != MAGIC:
                 return
             left = os.fstat(fd).st_size
             while len(head := file.read(_FRAME.size)) == _FRAME.size:

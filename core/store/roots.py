@@ -26,7 +26,8 @@ class Root(msgspec.Struct, frozen=True):
 
     path: Path
     hint: str
-    """The word of the format that its runs have where a file does not say: refold, fisk-ai."""
+    """The word of the format that its runs have where a file does not say: refold, fisk-ai; rivumi says that
+    each directory in it is a run."""
     origin: str
     """Who named it: default, config, --root."""
 
@@ -68,6 +69,8 @@ class Stretch(NamedTuple):
     locks: dict[str, int]
     """Inode of the lock file by the stem of its name: read from the directory, without a stat."""
     others: int = 0
+    directories: tuple[str, ...] = ()
+    """The names of directories, and of links, in which runs may lie."""
 
 
 def distinct(roots: Sequence[Root]) -> tuple[list[Root], list[RootReport]]:
@@ -104,11 +107,12 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
         yield _failed(root, error)
         return
     runs = others = 0
+    of_directories = root.hint == "rivumi"
     try:
         # A name is found sooner from an open directory than from the root of the file system.
         with os.scandir(fd) as entries:
             while chunk := list(islice(entries, STRETCH)):
-                stretch = _stretch(chunk)
+                stretch = _stretch(chunk, of_directories=of_directories)
                 runs += len(stretch.stamps) // 5
                 others += stretch.others
                 yield stretch
@@ -120,14 +124,28 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
     yield _report(root, runs, others)
 
 
-def _stretch(chunk: list[os.DirEntry[str]]) -> Stretch:
+def _may_hold_a_run(entry: os.DirEntry[str]) -> bool:
+    """Say whether an entry is a directory, or a link that may lead to one; it costs no look at it."""
+    try:
+        return not entry.name.startswith(".") and (entry.is_dir(follow_symlinks=False) or entry.is_symlink())
+    except OSError:
+        return False
+
+
+def _stretch(chunk: list[os.DirEntry[str]], *, of_directories: bool) -> Stretch:
     runs = [entry for entry in chunk if entry.name.endswith(SUFFIX)]
-    locks = {}
+    if of_directories:
+        runs = [entry for entry in runs if not _may_hold_a_run(entry)]
+    locks: dict[str, int] = {}
     others = 0
+    directories: list[str] = []
     if len(runs) < len(chunk):
-        found = [entry for entry in chunk if entry.name.endswith(LOCK_SUFFIX)]
+        taken = set(runs)
+        rest = [entry for entry in chunk if entry not in taken]
+        found = [entry for entry in rest if entry.name.endswith(LOCK_SUFFIX)]
         locks = {entry.name[: -len(LOCK_SUFFIX)]: entry.inode() for entry in found}
-        others = len(chunk) - len(runs) - len(found)
+        others = len(rest) - len(found)
+        directories = [entry.name for entry in rest if _may_hold_a_run(entry)]
     stats: list[_Look]
     try:
         stats = [entry.stat(follow_symlinks=False) for entry in runs]
@@ -140,7 +158,8 @@ def _stretch(chunk: list[os.DirEntry[str]]) -> Stretch:
         + [found.st_ino for found in stats]
         + [found.st_mode for found in stats]
     )
-    return Stretch("/".join([entry.name for entry in runs]), packed(columns), locks, others)
+    listing = "/".join([entry.name for entry in runs])
+    return Stretch(listing, packed(columns), locks, others, tuple(directories))
 
 
 def packed(numbers: list[int]) -> array[int]:
@@ -232,6 +251,13 @@ def _failed(root: Root, error: OSError | ValueError) -> RootReport:
     if isinstance(error, NotADirectoryError):
         return RootReport(root, "not-a-directory", detail="it is not a directory")
     return RootReport(root, "unreadable", detail=f"the directory cannot be read: {reason(error)}")
+
+
+def counting(report: RootReport, more: int) -> RootReport:
+    """Give a report that counts runs which are directories too."""
+    if not more or report.state not in {"runs", "empty"}:
+        return report
+    return _report(report.root, report.runs + more, max(0, report.others - more))
 
 
 def _report(root: Root, runs: int, others: int) -> RootReport:

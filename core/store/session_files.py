@@ -91,8 +91,8 @@ def read_run(
         (who or _holder)(directory / LOCK) if lock == "file" else "",
         link,
         moving,
-        tuple(name for name in names if _is_litter(name)),
-        tuple(name for name in names if name not in _OWN and not _is_litter(name)),
+        tuple(name for name in names if is_litter(name)),
+        tuple(name for name in names if name not in _OWN and not is_litter(name)),
     )
 
 
@@ -179,7 +179,8 @@ def _names(directory: Path) -> list[str]:
     return sorted(os.fsencode(name).decode("utf-8", "backslashreplace") for name in names)
 
 
-def _is_litter(name: str) -> bool:
+def is_litter(name: str) -> bool:
+    """Say whether a name is that of a file which an interrupted write leaves behind."""
     return any(name.startswith(f".{part}.") for part in _PARTS)
 
 

@@ -102,7 +102,11 @@ class Shelf:
     def __init__(self, root: Root) -> None:
         self.root = root
         self.directory = os.fspath(root.path)
+        self.hint = root.hint if root.hint != "rivumi" else "refold"
+        """What a file is taken for that does not say."""
         self.report = RootReport(root, "unseen")
+        self.directories: tuple[str, ...] = ()
+        """What may be runs of another kind: `session_shelf`."""
         self.pages: list[Page] = []
         self.told: dict[str, RunSummary] = {}
         """What the owner of the catalog knows, by the stem of the name."""
@@ -138,6 +142,7 @@ class Shelf:
         unread: list[Unread] = []
         pages: list[Page] = []
         locks: dict[str, int] = {}
+        directories: list[str] = []
         report = self.report
         before = self.pages
         index: dict[str, Slot] | None = None
@@ -147,6 +152,7 @@ class Shelf:
                 report = found
                 continue
             locks.update(found.locks)
+            directories += found.directories
             page = before[len(pages)] if len(pages) < len(before) else None
             if page is None or not page.matches(found):
                 index = _index(before) if index is None else index
@@ -155,6 +161,7 @@ class Shelf:
             self._sort_out(page, rows, unread)
             yield Progress(0, 0)
         self.pages, self.locks, self.report, self.listed = pages, locks, report, True
+        self.directories = tuple(directories)
         self._index = None
         if self.told and (index is not None or len(pages) < len(before)):
             names = {name for page in pages for name in page.names}
