@@ -92,7 +92,7 @@ class RunScreen(RunMovesScreen):
         self.ruler = RunRuler(id="ruler")
         self.find = RunFind()
         self._top = TopBar(id="top")
-        self._banner = Banner(id="banner")
+        self._banner = Banner(lambda: self.ruler, id="banner")
         self._settings = settings
         self._hint = hint
         self._clock = clock
@@ -108,8 +108,6 @@ class RunScreen(RunMovesScreen):
         self._divide(self.app.size, update=False)
         with Vertical(id="head"):
             yield self._top
-            yield self._banner
-            yield self._going
             yield self.ruler
         yield self.timeline
         yield self.pane

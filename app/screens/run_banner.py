@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from textual.widget import Widget
+
 from refold.app.lines import Line, Role
 from refold.app.present.layout import cell
 from refold.app.widgets.bars import LineBar
@@ -12,8 +16,17 @@ class Banner(LineBar):
 
     _line: Line = ()
 
+    def __init__(self, above: Callable[[], Widget], *, id: str) -> None:  # noqa: A002
+        """Prepare a row that is put above another one when there is first something to say."""
+        super().__init__(id=id)
+        self._above = above
+
     def say(self, text: str, role: Role = "warn") -> None:
         """Show a sentence; an empty one hides the row."""
+        if text and self.parent is None:
+            below = self._above()
+            if isinstance(below.parent, Widget):
+                below.parent.mount(self, before=below)
         self._line = (cell(f" {text} ", role),) if text else ()
         self.set_class(bool(text), "-shown")
         self.refresh()

@@ -43,7 +43,7 @@ class RunGoingOnScreen(GoingOnScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._going = Banner(id="going")
+        self._going = Banner(lambda: self.query_one("#ruler"), id="going")
         self._inner: InnerRun | None = None
         self._since: int | None = None
         """The last sequence before the run went on under our eyes."""

@@ -160,7 +160,7 @@ class Catalog:
                 continue
             while parent not in homes and parent not in {"", "/"}:
                 parent, name = os.path.split(parent)
-            if parent in homes and not name.startswith("."):
+            if parent in homes and self._is_inside(homes[parent], name):
                 inside.setdefault(homes[parent].directory, []).append(name)
         if whole:
             yield from self._look(list(whole.values()))
@@ -193,6 +193,13 @@ class Catalog:
                 else:
                     stirred.add(name)
             yield from self._look_inside(directory, sorted(stirred))
+
+    def _is_inside(self, shelf: Shelf, name: str) -> bool:
+        """Say whether a name is that of a run directory, or of what may have become one."""
+        sessions = self._sessions.get(shelf.directory)
+        if sessions is not None and name in sessions.looks:
+            return True
+        return not name.startswith(".") and os.path.isdir(shelf.path_of(name))  # noqa: PTH112 - it never raises
 
     def _homes(self) -> dict[str, Shelf]:
         homes: dict[str, Shelf] = {}
