@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests import generate
+from tests.rivumi_cases import make
 
 from refold.core.store.catalog import Catalog, Root
 from refold.core.store.reader import Change, RunReader
@@ -247,3 +249,53 @@ def test_one_changed_run_is_one_opened_run(many: Path, tmp_path: Path, counted: 
 
     assert told == [str(path)]
     assert set(counted.opened) & set(map(str, many.iterdir())) == {str(path)}
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many runs that are directories, of the same bytes: a manifest, a request and a log."""
+    store = tmp_path_factory.mktemp("directories") / "runs"
+    first = make("12-terminal-completed", store)
+    shutil.rmtree(first / "workspace")
+    for number in range(1, RUNS):
+        shutil.copytree(first, store / f"run-{number}")
+    time.sleep(2.2)
+    return store
+
+
+def test_run_directories_cost_a_small_multiple_of_journals(
+    directories: Path, tmp_path: Path, counted: Counted
+) -> None:
+    roots = (Root(directories, "rivumi", "test"),)
+    first = Catalog(roots, cache=tmp_path / "cache")
+    cold = _rows(first)
+    first.close()
+    read = ("session.json", "request.json", "events.jsonl")
+    size = sum(path.stat().st_size for path in directories.rglob("*") if path.name in read)
+
+    assert len(cold) == RUNS
+    assert len([path for path in counted.opened if path.startswith(f"{directories}/")]) <= 3 * RUNS
+    assert counted.bytes <= 1.01 * size + MEGABYTE
+
+    counted.reset()
+    warm = _rows(Catalog(roots, cache=tmp_path / "cache"))
+
+    assert warm == cold
+    assert [path for path in counted.opened if path.startswith(f"{directories}/")] == []
+
+
+def test_one_changed_run_directory_is_the_one_that_is_read(directories: Path, counted: Counted) -> None:
+    catalog = Catalog((Root(directories, "rivumi", "test"),), cache=None)
+    _rows(catalog)
+    counted.reset()
+    assert [item for item in catalog.refresh_holders() if isinstance(item, RunSummary)] == []
+    assert [path for path in counted.opened if path.startswith(f"{directories}/")] == []
+    run = directories / "run-7"
+    (run / "session.json").write_bytes((run / "session.json").read_bytes() + b" ")
+    os.utime(run)
+
+    told = [item.path for item in catalog.refresh_holders() if isinstance(item, RunSummary)]
+
+    assert told == [str(run)]
+    read = [Path(path) for path in counted.opened if path.startswith(f"{directories}/")]
+    assert {path.parent for path in read} == {run}
