@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -11,19 +12,26 @@ from textual.strip import Strip
 
 from refold.app.widgets.painting import cropped
 
+_NO_COLOUR = Color.default()
+
 
 class QuickScrollBar(ScrollBar):
-    """Looks and acts as Textual's (8.2.8), and takes a tenth of the time to draw."""
+    """Looks and acts as Textual's (8.2.8), and is drawn anew only where it has changed."""
+
+    _drawn: tuple[object, list[Strip]] = ((), [])
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """One cell a row, through the gates of the application."""
-        width, height = self.size
         bar = self.render()
         if not isinstance(bar, ScrollBarRender) or not isinstance(bar.style, Style):
             return super().render_lines(crop)
-        back, thumb = bar.style.bgcolor, bar.style.color
-        if back is None or thumb is None:
-            return super().render_lines(crop)
+        look = (self.size, bar.virtual_size, bar.window_size, bar.position, bar.style)
+        if look != self._drawn[0]:
+            self._drawn = (look, self._strips(bar, bar.style))
+        return cropped([self._drawn[1][y] for y in crop.line_range], crop, self.size.width)
+
+    def _strips(self, bar: ScrollBarRender, style: Style) -> list[Strip]:
+        width, height = self.size
         drawn = bar.render_bar(
             size=height,
             virtual_size=bar.virtual_size,
@@ -31,13 +39,13 @@ class QuickScrollBar(ScrollBar):
             position=bar.position,
             thickness=width,
             vertical=True,
-            back_color=back,
-            bar_color=thumb,
+            back_color=style.bgcolor or _NO_COLOUR,
+            bar_color=style.color or _NO_COLOUR,
         )
         segments: list[Segment] = list(Segment.apply_style(drawn.segments, self.rich_style))
         for gate in self.app.get_line_filters():
             segments = gate.apply(segments, self.background_colors[1])
-        return cropped([Strip([segments[y]], width) for y in crop.line_range], crop, width)
+        return [Strip([segment], width) for segment in segments]
 
 
 class QuickScrolled(ScrollView):

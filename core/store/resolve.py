@@ -9,17 +9,18 @@ from pathlib import Path
 
 from refold.core.errors import AmbiguousRun, RunNotFound
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
-from refold.core.store.run_id import check_run_id, is_run_id
-from refold.core.store.session_files import is_run_directory
+from refold.core.store.run_id import check_run_id, is_run_id, is_segment
+from refold.core.store.session_files import NESTED, PART_NAMES, is_run_directory
 
 _SHOWN = 8
 
 
 def resolve(text: str, roots: Sequence[Root]) -> Path:
-    """Give the path of the run that a text names; nothing is opened.
+    """Give the path of the run that a text names, of a run directory the directory; nothing is opened.
 
-    A text with a slash, or one that is a file or a run directory here, is a path. Anything else is an id,
-    else the beginning of exactly one id.
+    A text with a slash, or one that is a file or a run directory here, is a path: of a run, or of a file in
+    a run directory. Anything else is an id, else the beginning of exactly one id; ids of nested runs count
+    where nothing else is called so.
 
     Raises:
         InvalidRunId: The text is neither a path nor (the beginning of) an id; no path was made from it.
@@ -28,19 +29,21 @@ def resolve(text: str, roots: Sequence[Root]) -> Path:
     """
     if "/" in text or _is_file(text) or is_run_directory(Path(text)):
         return _by_path(text)
-    check_run_id(text)
     directories, _ = distinct(roots)
-    exact = [root.path / (text + SUFFIX) for root in directories if _exists(root.path / (text + SUFFIX))]
+    exact = [path for root in directories for path in _called(root.path, text)]
     if len(exact) == 1:
         return exact[0]
     if exact:
         raise _ambiguous(text, exact)
+    check_run_id(text)
     looked: list[str] = []
     found: list[Path] = []
     for root in directories:
         names, why = _starting_with(root.path, text)
         looked.append(f"{root.path} ({why})" if why else str(root.path))
         found.extend(root.path / name for name in names)
+    if not found:
+        found = [path for root in directories for path in _nested(root.path, text)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -59,7 +62,29 @@ def _by_path(text: str) -> Path:
     except (OSError, ValueError) as error:
         why = "embedded NUL" if isinstance(error, ValueError) else reason(error)
         raise RunNotFound(f"no run at {text!r}: {why}", remedy="check the path") from error
-    return path
+    inside = path.name in PART_NAMES and not is_run_directory(path)
+    return path.parent if inside and is_run_directory(path.parent) else path
+
+
+def _called(directory: Path, run_id: str) -> list[Path]:
+    """Give the runs of exactly this id in a directory: a journal, a run directory, or both."""
+    if not is_segment(run_id):
+        return []
+    found = [directory / run_id] if is_run_directory(directory / run_id) else []
+    if is_run_id(run_id) and _exists(directory / (run_id + SUFFIX)):
+        found.append(directory / (run_id + SUFFIX))
+    return found
+
+
+def _nested(directory: Path, run_id: str) -> list[Path]:
+    """Give the runs of this id that lie in runs of a directory."""
+    try:
+        with os.scandir(directory) as entries:
+            parents = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    paths = [Path(parent, NESTED, run_id) for parent in sorted(parents)]
+    return [path for path in paths if is_run_directory(path)]
 
 
 def _is_file(text: str) -> bool:
@@ -81,18 +106,21 @@ def _starting_with(directory: Path, prefix: str) -> tuple[list[str], str]:
     """Give the names of runs that start so, sorted, and why the directory could not be read."""
     try:
         with os.scandir(directory) as entries:
-            names = [e.name for e in entries if e.name.startswith(prefix) and e.name.endswith(SUFFIX)]
+            names = [entry.name for entry in entries if entry.name.startswith(prefix)]
     except FileNotFoundError:
         return [], "missing"
     except PermissionError:
         return [], "not permitted"
     except OSError as error:
         return [], reason(error)
-    return sorted(name for name in names if is_run_id(name[: -len(SUFFIX)])), ""
+    journals = [name for name in names if name.endswith(SUFFIX) and is_run_id(name[: -len(SUFFIX)])]
+    others = set(names).difference(journals)
+    return sorted([*journals, *(name for name in others if is_run_directory(directory / name))]), ""
 
 
 def _ambiguous(text: str, found: Sequence[Path]) -> AmbiguousRun:
-    count = Counter(path.stem for path in found)
-    names = tuple(str(path) if count[path.stem] > 1 else path.stem for path in found)
+    ids = [path.name.removesuffix(SUFFIX) for path in found]
+    count = Counter(ids)
+    names = tuple(str(path) if count[run_id] > 1 else run_id for path, run_id in zip(found, ids, strict=True))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return AmbiguousRun(f"{text!r} names {len(names)} runs: {', '.join(names[:_SHOWN])}{more}", names)

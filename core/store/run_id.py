@@ -23,6 +23,11 @@ def is_run_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def is_segment(text: str) -> bool:
+    """Say whether a text may be the name of a run directory (formats/rivumi.md 1)."""
+    return text not in {"", ".", ".."} and not {"/", "\0"} & set(text)
+
+
 def check_run_id(run_id: str) -> str:
     """Give the id back unchanged.
 

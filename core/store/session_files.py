@@ -41,6 +41,10 @@ _REFS_LIMIT = 4 << 20
 _SIDE = ("request.json", "verification.json", "result.json", "checkpoint.json")
 _PARTS = (MANIFEST, EVENTS, *_SIDE)
 _OWN = frozenset({*_PARTS, LOCK, "workspace", "changes.patch", "test.log", "review.md", ".task-env"})
+PART_NAMES: Final = frozenset({*_PARTS, LOCK, "changes.patch", "test.log", "review.md"})
+"""The files that a run consists of."""
+NESTED: Final = "subagents"
+"""In it lie the runs of a run's own agents."""
 _COMMIT = re.compile("[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
 _REF = re.compile(r"refs/[^\s\\\0]{1,1000}")
 

@@ -18,12 +18,11 @@ import msgspec
 from refold.core.rivumi.summary import Found, closed
 from refold.core.status import RUNNING
 from refold.core.store.roots import STRETCH, Candidate, Root, reason
-from refold.core.store.session_files import EVENTS, LOCK, MANIFEST, is_litter, is_run_directory
+from refold.core.store.session_files import EVENTS, LOCK, MANIFEST, NESTED, is_litter, is_run_directory
 from refold.core.store.shelf import Gone, Item, Progress
 from refold.core.summary import RunSummary
 
 HINT: Final = "rivumi"
-NESTED: Final = "subagents"
 _SIDE: Final = ("request.json", "result.json", "checkpoint.json")
 _MOST_NESTED: Final = 200
 
