@@ -224,24 +224,38 @@ def replace_atomically(path: Path, data: bytes) -> None:
     Raises:
         WriteFailed: the new content could not be put there; the old one stands unless the message says more.
     """
+    os.close(replace_and_keep(path, data))
+
+
+def replace_and_keep(path: Path, data: bytes) -> int:
+    """Put data in the place of a file of ours, and give the descriptor of the file that holds it.
+
+    While that is open the number of the file is not given to another one: whoever finds it under the path
+    finds this very file.
+
+    Raises:
+        WriteFailed: the new content could not be put there; the old one stands unless the message says more.
+    """
     new = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     fd = create_private(new)
     try:
         try:
             write_all(fd, data)
             sync(fd)
-        finally:
-            os.close(fd)
-        new.replace(path)
-    except BaseException as error:
-        new.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise write_failed(path, "could not be replaced", error, "the old content stands") from error
+            new.replace(path)
+        except BaseException as error:
+            new.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise write_failed(path, "could not be replaced", error, "the old content stands") from error
+            raise
+        try:
+            fsync_directory(path.parent)
+        except OSError as error:
+            raise write_failed(path, "was replaced", error, "its durability is unknown") from error
+    except BaseException:
+        os.close(fd)
         raise
-    try:
-        fsync_directory(path.parent)
-    except OSError as error:
-        raise write_failed(path, "was replaced", error, "its durability is unknown") from error
+    return fd
 
 
 def read_range(fd: int, start: int, end: int, path: Path) -> bytes:
