@@ -151,3 +151,63 @@ def test_a_directory_that_may_not_be_read_is_said(tmp_path: Path) -> None:
         check=True,
     )
     assert "(not permitted)" in done.stdout
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> list[Root]:
+    """Runs that are directories, one of them with a journal of its name beside it, one with nested runs."""
+    store = tmp_path / "rivumi"
+    for name in ("0af3", "0af4", "fork-9", "named.run", "0af3/subagents/scout1", "fork-9/subagents/scout1"):
+        (store / name).mkdir(parents=True)
+        (store / name / "session.json").write_bytes(b"{}")
+    (store / "0af3" / "events.jsonl").write_bytes(b"")
+    (store / "nothing").mkdir()
+    (store / "fork-9.json").write_bytes(b"")
+    (store / "link").symlink_to("0af4")
+    return [Root(store, "rivumi", "default")]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("0af3", "0af3"), ("fork-9.", "fork-9.json"), ("named.run", "named.run"), ("li", "link")],
+)
+def test_a_run_directory_is_found_by_its_name(directories: list[Root], text: str, name: str) -> None:
+    assert resolve(text, directories) == directories[0].path / name
+
+
+def test_a_directory_and_a_journal_of_one_name_are_two_runs(directories: list[Root]) -> None:
+    store = directories[0].path
+    with pytest.raises(AmbiguousRun) as caught:
+        resolve("fork-9", directories)
+    assert set(caught.value.candidates) == {str(store / "fork-9"), str(store / "fork-9.json")}
+    with pytest.raises(AmbiguousRun) as caught:
+        resolve("0a", directories)
+    assert caught.value.candidates == ("0af3", "0af4")
+
+
+@pytest.mark.parametrize("name", ["session.json", "events.jsonl", ""])
+def test_a_file_in_a_run_directory_names_the_run(
+    directories: list[Root], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = directories[0].path / "0af3"
+    assert resolve(f"{run}/{name}", []) == run
+    monkeypatch.chdir(run)
+    assert resolve(name or ".", []) == run
+    assert resolve(f"./{name}", []) == run
+
+
+def test_nested_runs_are_found_last(directories: list[Root]) -> None:
+    store = directories[0].path
+    with pytest.raises(AmbiguousRun) as caught:
+        resolve("scout1", directories)
+    assert set(caught.value.candidates) == {
+        str(store / parent / "subagents" / "scout1") for parent in ("0af3", "fork-9")
+    }
+    (store / "fork-9" / "subagents" / "scout1" / "session.json").unlink()
+    assert resolve("scout1", directories) == store / "0af3" / "subagents" / "scout1"
+
+
+@pytest.mark.parametrize("text", ["nothing", "..", "0af5", "named.", "a\0b"])
+def test_what_is_no_run_directory_is_not_found(directories: list[Root], text: str) -> None:
+    with pytest.raises(RefoldError):
+        resolve(text, directories)

@@ -62,8 +62,10 @@ def _by_path(text: str) -> Path:
     except (OSError, ValueError) as error:
         why = "embedded NUL" if isinstance(error, ValueError) else reason(error)
         raise RunNotFound(f"no run at {text!r}: {why}", remedy="check the path") from error
-    inside = path.name in PART_NAMES and not is_run_directory(path)
-    return path.parent if inside and is_run_directory(path.parent) else path
+    if path.name in PART_NAMES and not is_run_directory(path) and is_run_directory(path.parent):
+        path = path.parent
+    # A directory named by dots has a name all the same.
+    return path if path.name not in {"", ".."} else Path(os.path.abspath(path))  # noqa: PTH100 - links keep theirs
 
 
 def _called(directory: Path, run_id: str) -> list[Path]:
