@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from refold.core.filter import TextTerm
 from refold.core.search import Search
 from refold.core.store.grep import NOWHERE, Looked, grep
+from refold.core.store.session_files import texts_of
 from refold.core.summary import RunSummary
 
 _REMEMBERED: Final = 8
@@ -65,13 +66,15 @@ class TextSearch:
 
     def _one(self, run: RunSummary) -> Generator[None, None, bool]:
         hits = self.hits
-        looked = yield from grep(Path(run.path), self._searches, self._looked.get(run.path, NOWHERE))
-        if looked is None:
-            self._looked.pop(run.path, None)
-            found: frozenset[int] = frozenset()
-        else:
-            self._looked[run.path] = looked
-            found = looked.hits
+        found: frozenset[int] = frozenset()
+        for path in texts_of(Path(run.path)):
+            known = str(path)
+            looked = yield from grep(path, self._searches, self._looked.get(known, NOWHERE))
+            if looked is None:
+                self._looked.pop(known, None)
+            else:
+                self._looked[known] = looked
+                found |= looked.hits
         hits[run.path] = self._passes(found)
         return hits[run.path]
 

@@ -169,7 +169,7 @@ def directories(tmp_path: Path) -> list[Root]:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("0af3", "0af3"), ("fork-9.", "fork-9.json"), ("named.run", "named.run"), ("li", "link")],
+    [("0af3", "0af3"), ("0af4", "0af4"), ("named.run", "named.run"), ("li", "link")],
 )
 def test_a_run_directory_is_found_by_its_name(directories: list[Root], text: str, name: str) -> None:
     assert resolve(text, directories) == directories[0].path / name

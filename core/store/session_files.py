@@ -57,6 +57,13 @@ def is_run_directory(path: Path) -> bool:
         return False
 
 
+def texts_of(path: Path) -> tuple[Path, ...]:
+    """Give the files in which the text of a run stands: of a run directory three, else the run itself."""
+    if not is_run_directory(path):
+        return (path,)
+    return tuple(path / name for name in (EVENTS, "request.json", MANIFEST))
+
+
 def read_run(
     path: Path, *, who: Callable[[Path], str] | None = None, events_limit: int = EVENTS_LIMIT
 ) -> Snapshot:
