@@ -17,6 +17,7 @@ from tests.listing import OLD, catalog, rows, write_run
 from tests.rivumi_cases import CASES, DATA, canonical, edit, lines, make, write_lines
 from tests.terminal.program import without_privileges
 
+from refold.core.records import ForkOrigin
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
 from refold.core.rivumi.findings import findings
@@ -25,6 +26,8 @@ from refold.core.rivumi.reading import read_snapshot
 from refold.core.rivumi.summary import Found
 from refold.core.store import files, list_cache, session_summary
 from refold.core.store.catalog import Catalog, Gone, Progress, Root
+from refold.core.store.forks import Fork, forks_of
+from refold.core.store.lineage import read_family
 from refold.core.store.session_files import read_run
 from refold.core.summary import RunSummary
 
@@ -541,3 +544,19 @@ def test_progress_is_told_while_directories_are_looked_at(store: Path) -> None:
     items = list(listing(store).scan())
     assert sum(isinstance(item, Progress) for item in items) >= 2
     assert {row.status for row in items if isinstance(row, RunSummary)} == {"empty"}
+
+
+def test_a_fork_names_its_parent_and_is_found_from_it(store: Path) -> None:
+    parent, child = make("12-terminal-completed", store), make("34-forked-run", store)
+    write_run(store, "journal")
+    make("37-external-cli-run", store)
+    assert [fork for fork in forks_of(parent) if fork] == [Fork("34-forked-run", str(child), 11)]
+    assert [fork for fork in forks_of(child) if fork] == []
+    runs = list(told(store).values())
+    for focus in (parent, child):
+        *_, tree = (tree for tree in read_family(runs, str(focus)) if tree is not None)
+        assert [(row.kin.id, row.depth, row.state) for row in tree.rows] == [
+            ("12-terminal-completed", 0, "none"),
+            ("34-forked-run", 1, "unchecked"),
+        ]
+        assert tree.rows[1].kin.origin == ForkOrigin("12-terminal-completed", 11)

@@ -14,6 +14,7 @@ from refold.core.store.files import open_regular
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.roots import SUFFIX
+from refold.core.store.session_origin import fork_origin
 
 MOST = 5000
 """So many neighbours are looked at; the lineage of a run finds the others."""
@@ -47,8 +48,11 @@ def forks_of(path: Path, notes: NotesStore | None = None) -> Iterator[Fork | Non
             yield None
     wanted = run_id.encode("utf-8", "surrogateescape")
     for neighbour in _neighbours(path):
-        head = _head(neighbour)
-        origin = _origin(neighbour) if _MARK in head and wanted in head else None
+        if neighbour.name.endswith(SUFFIX):
+            head = _head(neighbour)
+            origin = _origin(neighbour) if _MARK in head and wanted in head else None
+        else:
+            origin = fork_origin(neighbour)
         yield _fork(str(neighbour), origin) if origin is not None and origin.run_id == run_id else None
 
 
@@ -58,7 +62,9 @@ def _neighbours(path: Path) -> Iterator[Path]:
             for number, entry in enumerate(entries):
                 if number >= MOST:
                     return
-                if entry.name.endswith(SUFFIX) and entry.name != path.name:
+                if entry.name == path.name or entry.name.startswith("."):
+                    continue
+                if entry.name.endswith(SUFFIX) or entry.is_dir(follow_symlinks=False):
                     yield path.parent / entry.name
     except OSError:
         return

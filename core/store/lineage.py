@@ -16,6 +16,8 @@ from refold.core.records import ForkOrigin
 from refold.core.store.files import open_regular, shown
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.reader import RunReader
+from refold.core.store.session_files import is_run_directory
+from refold.core.store.session_origin import fork_origin
 from refold.core.summary import RunSummary
 from refold.core.timeline import Timeline
 
@@ -162,6 +164,8 @@ def _members(runs: dict[str, Kin], focus: str) -> list[str]:
 
 def _with_origin(run: Kin) -> Kin:
     """Read what a run says of itself and of its parent."""
+    if is_run_directory(Path(run.path)):
+        return msgspec.structs.replace(run, origin=fork_origin(Path(run.path)) or run.origin)
     try:
         with RunReader.open(Path(run.path), hint=run.format or "refold") as reader:
             reader.step(0)
