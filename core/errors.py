@@ -134,6 +134,12 @@ class RunLocked(StoreError):
     error_class = "locked"
 
 
+class LeaseLost(StoreError):
+    """Another writer took the run over, or the lease was given up: nothing was written."""
+
+    error_class = "fenced"
+
+
 class LockUnsure(StoreError):
     """The file system cannot say who holds the run."""
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import work
-from textual.screen import Screen
 
 from refold.app.present.landing import Landing
+from refold.app.widgets.ground import GroundScreen
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -25,7 +25,7 @@ class Chosen(NamedTuple):
     """The record under the cursor; None on a screen that shows whole runs."""
 
 
-class GoingOnScreen(Screen[None]):
+class GoingOnScreen(GroundScreen):
     """A screen that stands on a run, and leads on from it by keys."""
 
     _asking = False

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.geometry import Size
 
 from refold.app import keys
@@ -34,6 +33,7 @@ from refold.app.screens.run_moves import RunMovesScreen
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.widgets.bars import TopBar
+from refold.app.widgets.ground import Ground
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
@@ -106,12 +106,12 @@ class RunScreen(RunMovesScreen):
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
         self._divide(self.app.size, update=False)
-        with Vertical(id="head"):
+        with Ground(id="head"):
             yield self._top
             yield self.ruler
         yield self.timeline
         yield self.pane
-        with Vertical(id="foot"):
+        with Ground(id="foot"):
             yield PromptBar(id="prompt")
             yield KeyBar(id="keys")
 

@@ -225,6 +225,24 @@ def dangling(manifest: Manifest) -> tuple[Call, ...]:
     return tuple(call for call in calls_of(manifest) if call.id not in observed)
 
 
+def observed_last(manifest: Manifest, call: str) -> dict[str, Json] | None:
+    """Give the observation of a call of the last turn; a call of that id in an earlier turn is another one."""
+    seen: dict[str, Json] | None = None
+    for item in reversed(manifest.messages):
+        if not isinstance(item, dict):
+            return None
+        if item.get("role") == "assistant":
+            made = Members(item).many("tool_calls")
+            return (
+                seen
+                if any(isinstance(one, dict) and one.get("tool_call_id") == call for one in made)
+                else None
+            )
+        if seen is None and "ok" in item and item.get("tool_call_id") == call:
+            seen = item
+    return None
+
+
 def _pending(raw: dict[str, Json]) -> Pending:
     own = Members(raw)
     action = own.object("tool_call") or own.object("command") or {}

@@ -18,7 +18,7 @@ from refold.core.rivumi.budget import seconds_left
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events import EventLog
 from refold.core.rivumi.events_state import EventsState
-from refold.core.rivumi.manifest import Manifest, Request, dangling
+from refold.core.rivumi.manifest import Manifest, Request, dangling, observed_last
 from refold.core.rivumi.original import Original, replay_of_original, resume_of_original
 from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.snapshot import Snapshot, Workspace
@@ -238,7 +238,9 @@ def _position(case: _Case, log: EventLog, state: EventsState, manifest: Manifest
 
 def _effects(case: _Case, state: EventsState, manifest: Manifest) -> None:
     for call in state.open_calls:
-        if call.uncertain:
+        if ended_unrecorded(call, state, manifest) is not None:
+            case.note("end_not_recorded", f"{call.id} ({call.name}) ended: its result is in the conversation")
+        elif call.uncertain:
             case.ask("uncertain_effect", f"{call.id} ({call.name}) was started, and no end of it is recorded")
             case.uncertain.append(call)
         else:
@@ -253,6 +255,17 @@ def _effects(case: _Case, state: EventsState, manifest: Manifest) -> None:
         ended = life is not None and life.ended is not None
         what = "it ended, but the model would not see its result" if ended else "it was never started"
         case.ask("dangling_call", f"{lost.id} ({lost.name}) has no result in the conversation: {what}")
+
+
+def ended_unrecorded(call: CallLife, state: EventsState, manifest: Manifest) -> dict[str, Json] | None:
+    """Give the observation of a call whose end is the one event that the manifest is ahead.
+
+    A writer that puts the observation into the manifest which goes before the line of the end leaves it
+    there when it dies between the two: then the outcome is known.
+    """
+    if manifest.last_event_sequence != state.last_sequence + 1:
+        return None
+    return observed_last(manifest, call.id)
 
 
 def _request(case: _Case, request: Request | None, manifest: Manifest) -> None:

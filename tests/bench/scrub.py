@@ -63,7 +63,7 @@ async def _inside(path: Path, home: Path) -> tuple[list[float], list[float], lis
     """Run the screen without a terminal.
 
     Returns:
-        CPU milliseconds of a cursor step while keys come 50 a second; the same with time for the panes to
+        CPU milliseconds of a cursor step at 50 a second, without what waiting costs; the same with time for the panes to
         follow; and the milliseconds for which the event loop was held while the run was indexed.
     """
     settings = load(Options(only=True), environment(home))
@@ -78,17 +78,21 @@ async def _inside(path: Path, home: Path) -> tuple[list[float], list[float], lis
         rows = screen.query_one("#timeline", LineList)
         rows.go(0)
         await asyncio.sleep(1.0)
-        held = await _cpu_of_moves(rows, STEPS // 20, 0.02)
-        slow = await _cpu_of_moves(rows, 3, 0.25)
+        held = await _cpu_of_moves(rows, 1, STEPS // 20, 0.02)
+        slow = await _cpu_of_moves(rows, 1, 3, 0.25)
+        idle = percentile(await _cpu_of_moves(rows, 0, 5, 0.02), 0.5)
+        held = [taken - idle for taken in held]
     return held, slow, gaps
 
 
-async def _cpu_of_moves(rows: LineList, batches: int, pause: float) -> list[float]:
+async def _cpu_of_moves(rows: LineList, delta: int, batches: int, pause: float) -> list[float]:
+    """Give the CPU milliseconds a move; of the waiting alone where nothing moves."""
     taken = []
     for _ in range(batches):
         started = time.process_time()
         for _ in range(20):
-            rows.move(1)
+            if delta:
+                rows.move(delta)
             await asyncio.sleep(pause)
         taken.append((time.process_time() - started) * 1000 / 20)
     return taken

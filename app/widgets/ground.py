@@ -1,0 +1,49 @@
+"""What holds other widgets and shows nothing but its background: one blank row, made once, drawn often."""
+
+from __future__ import annotations
+
+from textual.containers import Vertical
+from textual.geometry import Region
+from textual.screen import Screen
+from textual.strip import Strip
+
+from refold.app.widgets.painting import Painter, cropped
+
+
+class Ground(Vertical):
+    """A container without border and padding."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._painter = Painter(self)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Blank rows."""
+        return blank_rows(self._painter, crop, self.size.width)
+
+    def notify_style_update(self) -> None:
+        """Draw in the new theme."""
+        super().notify_style_update()
+        self._painter.forget()
+
+
+class GroundScreen(Screen[None]):
+    """A screen that its widgets cover."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._painter = Painter(self)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Blank rows, wherever no widget stands."""
+        return blank_rows(self._painter, crop, self.size.width)
+
+    def notify_style_update(self) -> None:
+        """Draw in the new theme."""
+        super().notify_style_update()
+        self._painter.forget()
+
+
+def blank_rows(painter: Painter, crop: Region, width: int) -> list[Strip]:
+    """The same row, so often: Textual cuts each strip once for every column that a widget begins at."""
+    return cropped([painter.blank(width)] * crop.height, crop, width)
