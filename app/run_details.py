@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Final
 
-from refold.app.loading import until_done
-from refold.app.present.run_preview import NOTHING_KNOWN, Details, details
+from refold.app.loading import aside, until_done
+from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, details
 from refold.core.errors import StoreError
 from refold.core.store.reader import RunReader
+from refold.core.store.session_files import is_run_directory, read_run
 from refold.core.summary import RunSummary
 
 _MOST: Final = 16 << 20
@@ -17,12 +19,28 @@ _MOST: Final = 16 << 20
 
 async def read_details(run: RunSummary) -> Details:
     """Read the details of a run in slices; nothing where it cannot be read."""
+    path = Path(run.path)
+    verdict = None
+    if is_run_directory(path) and run.size <= _MOST:
+        verdict = await aside(lambda: _verdict(path))
     try:
-        reader = RunReader.open(Path(run.path), hint=run.format)
+        reader = RunReader.open(path, hint=run.format)
     except StoreError:
-        return NOTHING_KNOWN
+        return NOTHING_KNOWN._replace(verdict=verdict)
     with reader:
         if run.size > _MOST:
             return details(reader.tail_timeline())
         await until_done(reader.step)
-        return details(reader.timeline)
+        return details(reader.timeline)._replace(verdict=verdict)
+
+
+def _verdict(path: Path) -> Verdict | None:
+    """Ask whether a run directory can go on; None where it cannot be looked into any more."""
+    from refold.core.rivumi.verdict import verdict
+
+    try:
+        found = verdict(read_run(path), now=time.time())
+    except StoreError:
+        return None
+    reason = next((reason.message for reason in found.ours.reasons), "")
+    return Verdict(found.outcome, found.original.code, reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final, NamedTuple
 
@@ -25,12 +25,24 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _TEXT: Final = 2000
 
 
+class Verdict(NamedTuple):
+    """Whether a run that is a directory can go on."""
+
+    outcome: str
+    """accept, ask or refuse: the stricter of both answers."""
+    original: str
+    """What its own program would answer: ok, or the code of its reason."""
+    reason: str
+    """Our first reason; empty where we have none."""
+
+
 class Details(NamedTuple):
     """What only the index of a run tells."""
 
     turn_tokens: tuple[int, ...] = ()
     """Tokens of each of the last turns."""
     torn_bytes: int = 0
+    verdict: Verdict | None = None
 
 
 NOTHING_KNOWN: Final = Details()
@@ -67,7 +79,8 @@ def preview(
         zone: The zone that times are written in; None for the local one.
         known: What the index of the run tells, once it is read.
     """
-    head = [*_verdict(run, width), *_in_flight(run, width), *_problems(run, width, known)]
+    head = [*_standing(run, width), *_in_flight(run, width), *_resume(known.verdict, width)]
+    head += _problems(run, width, known)
     foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
     left = max(2, height - len(head) - len(foot))
     prompt = list(_wrapped("Prompt", run.prompt.strip(), width, max(1, left // 2)))
@@ -75,7 +88,7 @@ def preview(
     return [*head, *prompt, *words, *foot]
 
 
-def _verdict(run: RunSummary, width: int) -> Iterator[Line]:
+def _standing(run: RunSummary, width: int) -> Iterator[Line]:
     status = status_cell(run.status)
     lead = safe.width(status.text) + 2
     rule = safe.line(run.rule, _TEXT)
@@ -106,6 +119,23 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     room = max(8, width - _LABEL - safe.width(Safe(outcome)) - 2)
     shown = safe.fit(names, min(room, safe.width(names)))
     yield _labelled(label, [Cell(shown, "call"), Cell(Safe("  ")), Cell(Safe(outcome), role)], width)
+
+
+_ANSWERS: Final[Mapping[str, tuple[str, Role]]] = {
+    "accept": ("can go on", "good"),
+    "ask": ("needs a decision", "warn"),
+    "refuse": ("refused", "problem"),
+}
+
+
+def _resume(verdict: Verdict | None, width: int) -> Iterator[Line]:
+    if verdict is None:
+        return
+    answer, role = _ANSWERS[verdict.outcome]
+    said = [cell(answer, role), cell(f" · its own program: {verdict.original}", "dim")]
+    if verdict.reason:
+        said.append(cell(f" · {verdict.reason}", "text", _TEXT))
+    yield _labelled("Resume", said, width)
 
 
 def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:

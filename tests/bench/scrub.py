@@ -63,8 +63,8 @@ async def _inside(path: Path, home: Path) -> tuple[list[float], list[float], lis
     """Run the screen without a terminal.
 
     Returns:
-        CPU milliseconds of a cursor step at 50 a second, without what waiting costs; the same with time for the panes to
-        follow; and the milliseconds for which the event loop was held while the run was indexed.
+        CPU milliseconds of a cursor step at 50 a second, without what waiting costs; the same with time for
+        the panes to follow; and the milliseconds for which the event loop was held while the run was indexed.
     """
     settings = load(Options(only=True), environment(home))
     screen = RunScreen(path, settings=settings)
