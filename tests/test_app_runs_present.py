@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refold.app import safe
 from refold.app.lines import Line, cells, plain
 from refold.app.present.run_list import RunList
-from refold.app.present.run_preview import Details, preview, sparkline
+from refold.app.present.run_preview import Details, Verdict, preview, sparkline
 from refold.app.present.runs import (
     FIELDS,
     KEYS,
@@ -103,7 +103,9 @@ def test_every_row_takes_exactly_its_width(run: RunSummary, width: int, keys: li
 @settings(max_examples=200)
 @given(RUNS, st.integers(20, 220), st.integers(1, 20))
 def test_every_line_of_the_preview_takes_exactly_its_width(run: RunSummary, width: int, height: int) -> None:
-    for line in preview(run, width, height, NOW, zone=UTC, known=Details((1, 5, 2), 31)):
+    for line in preview(
+        run, width, height, NOW, zone=UTC, known=Details((1, 5, 2), 31, Verdict("ask", "ok", run.rule))
+    ):
         assert cells(line) == width
         assert all(safe.line(cell.text) == cell.text for cell in line)
 
@@ -332,3 +334,15 @@ def test_an_empty_list_says_where_it_looked_and_why_there_is_nothing() -> None:
     assert "/home/x/runs\n    it does not exist" in text
     assert "/data␛  (--root)\n    not permitted" in text
     assert "refold demo" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"), [("accept", "can go on"), ("ask", "needs a decision"), ("refuse", "refused")]
+)
+def test_the_preview_says_whether_a_run_can_go_on_and_what_its_own_program_answers(
+    outcome: str, words: str
+) -> None:
+    known = Details(verdict=Verdict(outcome, "in_flight_side_effect", "call_1 was started"))
+    text = said(RunSummary(id="a", path="/a", status="crashed", format="rivumi"), known=known)
+    line = next(line for line in text.split("\n") if line.startswith("Resume"))
+    assert f"{words} · its own program: in_flight_side_effect · call_1 was started" in line
