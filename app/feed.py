@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refold.app.loading import one_slice
+from refold.app.loading import one_slice, others_first
 from refold.app.present.runs import Loading
 from refold.core.store.catalog import Catalog, Gone, Item, Root
 from refold.core.store.roots import RootReport
@@ -76,7 +76,7 @@ class Feed:
             if ended and work is urgent:
                 urgent = None
             yield self._told(items)
-            await asyncio.sleep(0)
+            await others_first()
 
     def close(self) -> None:
         """Close the files that were kept open, and keep in the cache what was read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +10,7 @@ import msgspec
 
 from refold.app.agents import RunAgent, agent_of
 from refold.app.forking import notes_of
-from refold.app.loading import SLICE, aside
+from refold.app.loading import SLICE, aside, others_first
 from refold.app.resuming import answered, prepare
 from refold.core.resume import ResumeFacts, ResumePlan
 from refold.core.store.notes import Notes
@@ -73,7 +72,7 @@ async def read_run(
     with RunReader.open(path, hint=hint, cache=settings.cache_dir) as reader:
         while not reader.step(SLICE):
             progress(reader.progress)
-            await asyncio.sleep(0)
+            await others_first()
         notes = notes_of(settings).read(path)
         agent = agent_of(path, reader.format.name, settings, notes, factory=factory, config=config)
         facts = facts_of(reader, notes=notes)

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from refold.app import keys
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Line
-from refold.app.loading import SLICE
+from refold.app.loading import SLICE, others_first
 from refold.app.present import fork_plan as present
 from refold.app.present import landing
 from refold.app.present.fork_plan import ForkDraft
@@ -118,7 +118,7 @@ class ForkScreen(ModalScreen[Forked | None]):
             reader = self._reader = self._open_reader()
             while not reader.step(SLICE):
                 self._verdict.show((Cell(Safe(f"reading the run {reader.progress:.0%}"), "dim"),))
-                await asyncio.sleep(0)
+                await others_first()
         except RefoldError as error:
             self._failed = error
             self._draw()

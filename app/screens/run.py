@@ -18,6 +18,7 @@ from textual.geometry import Size
 
 from refold.app import keys
 from refold.app.lines import Role
+from refold.app.loading import others_first
 from refold.app.present import landing, units
 from refold.app.present.clip import LONGEST, clip
 from refold.app.present.landing import Landing
@@ -206,6 +207,7 @@ class RunScreen(RunMovesScreen):
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
+        await others_first()
         if not reading.is_window and (finished or now - self._ruler_drawn >= _RULER_REDRAW):
             self._ruler_drawn = now
             self.ruler.draw(reading.timeline, self.timeline.cursor)

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
+from refold.app.loading import others_first
 from refold.core.errors import StoreError
 from refold.core.store.reader import Change, RunReader
 
-SLICE: Final = 0.002
+SLICE: Final = 0.001
 """Seconds that the event loop is held at a time."""
 POLL: Final = 0.04
 """Seconds between two looks at the file: a record is to be on the screen within a tenth of a second."""
@@ -53,7 +54,7 @@ async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEven
         while True:
             while not reader.step(SLICE):
                 yield Read(finished=False)
-                await asyncio.sleep(0)
+                await others_first()
             yield Read(finished=True)
             async for event in _wait(reader):
                 yield event

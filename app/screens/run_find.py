@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
 from typing import Final
 
 from refold.app.lines import Cell, Line
+from refold.app.loading import others_first
 from refold.app.present import units
 from refold.app.present.find import Hunt
 from refold.app.present.layout import cell
@@ -95,7 +95,7 @@ class RunFind:
             if now - drawn > _REDRAW:
                 drawn = now
                 changed()
-            await asyncio.sleep(0)
+            await others_first()
             deadline = time.perf_counter() + SLICE
         if first and hunt.hits:
             go(hunt.hits[0])

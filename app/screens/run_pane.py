@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from refold.app.lines import Cell, FixedRows, Line, Role, Rows
+from refold.app.loading import others_first
 from refold.app.present.layout import cell, flow, marked
 from refold.app.present.raw import RawRows
 from refold.app.present.reading import Reading
@@ -28,7 +29,7 @@ PaneName = Literal["record", "state", "conversation", "raw"]
 
 PANES: Final[tuple[PaneName, ...]] = get_args(PaneName)
 
-_SLICE: Final = 0.003
+_SLICE: Final = 0.002
 _SETTLED: Final = 0.06
 """Seconds after the last move of the cursor before the pane follows."""
 _WINDOW_GROWTH: Final = 4
@@ -223,7 +224,7 @@ class RunPane(Vertical):
                 else:
                     self._show(FixedRows(lines), self._top(place), place)
                     shown = True
-            await asyncio.sleep(0)
+            await others_first()
             if request != self._request:
                 return
             deadline = time.perf_counter() + _SLICE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from refold.app.loading import others_first
 from refold.app.present.ruler import (
     TimeScale,
     cells_by_count,
@@ -42,7 +41,7 @@ class RunRuler(Ruler):
         if self._scale is None or not self._scale.measures(self._timeline):
             self._scale = TimeScale(self._timeline)
         for _ in self._scale.extend():
-            await asyncio.sleep(0)
+            await others_first()
 
     def draw(self, timeline: Timeline, row: int) -> None:
         """Draw the columns for what the timeline holds now, the cursor on a row."""

@@ -17,6 +17,7 @@ from refold.core.rivumi import schema
 from refold.core.rivumi.budget import seconds_of
 from refold.core.rivumi.canonical import canonical, time_text
 from refold.core.rivumi.events import json_object
+from refold.core.rivumi.items import usage
 from refold.core.rivumi.manifest import FIRST_FIELDS
 
 PROMPT: Final = "refold-1"
@@ -222,19 +223,6 @@ class SessionManifest:
                 raise BadRecord(f"{name} is not for the agent to set")
             if name not in self._fields:
                 raise BadRecord(f"the manifest of this run has no {name}: its generation does not know it")
-
-
-def usage(
-    *, given: int = 0, made: int = 0, cached: int = 0, reasoning: int = 0, total: int | None = None
-) -> dict[str, Json]:
-    """Give the tokens used as a manifest has them: no computed total."""
-    return {
-        "input_tokens": given,
-        "output_tokens": made,
-        "cached_input_tokens": cached,
-        "reasoning_tokens": reasoning,
-        "provider_total_tokens": total,
-    }
 
 
 def _encoded(fields: Mapping[str, Json]) -> dict[str, bytes]:

@@ -226,7 +226,7 @@ def dangling(manifest: Manifest) -> tuple[Call, ...]:
 
 
 def observed_last(manifest: Manifest, call: str) -> dict[str, Json] | None:
-    """Give the observation of a call of the last turn; a call of that id in an earlier turn is another one."""
+    """Give the observation of a call of the last turn; the same id in an earlier turn is another call."""
     seen: dict[str, Json] | None = None
     for item in reversed(manifest.messages):
         if not isinstance(item, dict):
