@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -39,8 +40,7 @@ def _appended(path: Path, home: Path, first: int) -> tuple[list[float], float]:
             with path.open("ab", buffering=0) as file:
                 started = time.perf_counter()
                 file.write(_record(number))
-                terminal.wait(f"appended number {number:05d}", limit=10)
-                taken.append((time.perf_counter() - started) * 1000)
+                taken.append((terminal.arrival(f"appended number {number:05d}", limit=10) - started) * 1000)
             terminal.settle(0.08)
     return taken, idle
 
@@ -65,8 +65,12 @@ def _listed(data: Data) -> list[float]:
             with path.open("ab", buffering=0) as file:
                 started = time.perf_counter()
                 file.write(_record(number))
-            terminal.wait(counts, limit=10)
+            # The number comes alone in its column; whether it was this row's is seen afterwards.
+            length = len(terminal.sent)
+            while not re.search(rb"(?<![0-9])%d(?![0-9])" % turns, terminal.sent[length:]):
+                terminal.pump(1.0)
             taken.append((time.perf_counter() - started) * 1000)
+            terminal.wait(counts, limit=10)
             terminal.settle(0.1)
     return taken
 
