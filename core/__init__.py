@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from refold.core.agent import Agent, Budgets, Model, Tool, ToolResult, Turn, Usage
     from refold.core.control import Control
-    from refold.core.errors import BadRecord, FoldError, RefoldError, RunExists, StoreError
+    from refold.core.errors import (
+        BadRecord,
+        FoldError,
+        LeaseLost,
+        RefoldError,
+        RunExists,
+        StoreError,
+        WriteFailed,
+    )
     from refold.core.fingerprint import differences
     from refold.core.fold import Fold
     from refold.core.formats.journal import FISK_AI, NATIVE
@@ -33,17 +41,34 @@ if TYPE_CHECKING:
     )
     from refold.core.repair import RepairPlan, TornTail
     from refold.core.resume import ResumePlan, ResumeRefused, ResumeRequest, plan_resume
+    from refold.core.rivumi.canonical import preview
+    from refold.core.rivumi.claim import OpenCall, SessionRefused, SessionUndecided
+    from refold.core.rivumi.draft import SessionManifest
+    from refold.core.rivumi.items import message, observation, usage
+    from refold.core.rivumi.task import Check, Limits, Task
     from refold.core.runner import MemoryLog, Outcome, Progress, Runner
     from refold.core.state import Counters, PendingTurn, RunState, ToolCall
     from refold.core.state_json import state_json
+    from refold.core.store.event_writer import EventWriter
     from refold.core.store.journal import Journal, JournalStore
     from refold.core.store.reader import RunReader
     from refold.core.store.resume import open_to_resume, read_facts
+    from refold.core.store.session import SessionStore
+    from refold.core.store.session_lease import SessionWriterLease
+    from refold.core.store.session_run import Session
 
 _HOMES = {
     "agent": ("Agent", "Budgets", "Model", "Tool", "ToolResult", "Turn", "Usage"),
     "control": ("Control",),
-    "errors": ("BadRecord", "FoldError", "RefoldError", "RunExists", "StoreError"),
+    "errors": (
+        "BadRecord",
+        "FoldError",
+        "LeaseLost",
+        "RefoldError",
+        "RunExists",
+        "StoreError",
+        "WriteFailed",
+    ),
     "fingerprint": ("differences",),
     "fold": ("Fold",),
     "formats.journal": ("FISK_AI", "NATIVE"),
@@ -64,11 +89,20 @@ _HOMES = {
     "repair": ("RepairPlan", "TornTail"),
     "resume": ("ResumePlan", "ResumeRefused", "ResumeRequest", "plan_resume"),
     "runner": ("MemoryLog", "Outcome", "Progress", "Runner"),
+    "rivumi.canonical": ("preview",),
+    "rivumi.claim": ("OpenCall", "SessionRefused", "SessionUndecided"),
+    "rivumi.draft": ("SessionManifest",),
+    "rivumi.items": ("message", "observation", "usage"),
+    "rivumi.task": ("Check", "Limits", "Task"),
     "state": ("Counters", "PendingTurn", "RunState", "ToolCall"),
     "state_json": ("state_json",),
+    "store.event_writer": ("EventWriter",),
     "store.journal": ("Journal", "JournalStore"),
     "store.reader": ("RunReader",),
     "store.resume": ("open_to_resume", "read_facts"),
+    "store.session": ("SessionStore",),
+    "store.session_lease": ("SessionWriterLease",),
+    "store.session_run": ("Session",),
 }
 
 __all__ = [
@@ -79,19 +113,24 @@ __all__ = [
     "AssistantRecord",
     "BadRecord",
     "Budgets",
+    "Check",
     "Control",
     "Counters",
     "Decision",
+    "EventWriter",
     "Fingerprint",
     "Fold",
     "FoldError",
     "Journal",
     "JournalStore",
     "Json",
+    "LeaseLost",
+    "Limits",
     "MemoryLog",
     "Message",
     "MetaRecord",
     "Model",
+    "OpenCall",
     "Outcome",
     "PendingTurn",
     "Progress",
@@ -105,7 +144,14 @@ __all__ = [
     "RunReader",
     "RunState",
     "Runner",
+    "Session",
+    "SessionManifest",
+    "SessionRefused",
+    "SessionStore",
+    "SessionUndecided",
+    "SessionWriterLease",
     "StoreError",
+    "Task",
     "TerminalRecord",
     "Tool",
     "ToolCall",
@@ -115,13 +161,18 @@ __all__ = [
     "Turn",
     "Usage",
     "UserRecord",
+    "WriteFailed",
     "differences",
     "fold_bytes",
+    "message",
+    "observation",
     "open_to_resume",
     "plan_resume",
+    "preview",
     "read_facts",
     "state_json",
     "strict_records",
+    "usage",
 ]
 
 

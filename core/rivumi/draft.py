@@ -100,8 +100,9 @@ class SessionManifest:
     def __getitem__(self, name: str) -> Json:
         return self._fields[name]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._fields
+    def get(self, name: str, default: Json = None) -> Json:
+        """Give a member, or something else where this generation does not have it."""
+        return self._fields.get(name, default)
 
     @property
     def keys(self) -> frozenset[str]:

@@ -40,7 +40,7 @@ class EventWriter:
         self._own = RunLock.hold(fd, path)
         self._end = size
         try:
-            self._require_undisturbed()
+            self.require()
         except BaseException:
             self.close()
             raise
@@ -67,7 +67,7 @@ class EventWriter:
         if self.closed:
             raise JournalClosed(f"{shown(path)}: the log was closed", remedy="claim the run again")
         self._lease.require()
-        self._require_undisturbed()
+        self.require()
         try:
             append_durably(self._own.fileno(), line, path)
         except BaseException:
@@ -81,7 +81,12 @@ class EventWriter:
         """Give the log up; once is enough."""
         self._own.release()
 
-    def _require_undisturbed(self) -> None:
+    def require(self) -> None:
+        """Check that the log is as this writer left it.
+
+        Raises:
+            LeaseLost: somebody else changed or replaced it.
+        """
         path = self._lease.directory / EVENTS
         if not self._own.still_ours():
             raise LeaseLost(f"{shown(path)}: the log was removed or replaced", remedy="claim the run again")

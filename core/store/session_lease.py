@@ -23,8 +23,9 @@ from types import TracebackType
 
 import msgspec
 
-from refold.core.errors import LeaseLost, NotRegular, StoreError
+from refold.core.errors import LeaseLost, NotRegular, StoreError, TooLarge
 from refold.core.rivumi.draft import SessionManifest
+from refold.core.rivumi.snapshot import RESUME_LIMIT
 from refold.core.store.files import (
     open_regular,
     read_range,
@@ -161,6 +162,7 @@ class SessionWriterLease:
 
         Raises:
             LeaseLost: the value belongs to another lease, or this lease is lost; nothing was written.
+            TooLarge: no original reads a manifest of this size; nothing was written.
             WriteFailed: it is not known to be on disk.
         """
         path = self.directory / MANIFEST
@@ -171,6 +173,11 @@ class SessionWriterLease:
             raise LeaseLost(f"{shown(path)}: it was not read before it was to be replaced", remedy=_REMEDY)
         beating = manifest.beating(self._clock())
         data = beating.encode()
+        if len(data) > RESUME_LIMIT:
+            raise TooLarge(
+                f"{shown(path)}: {len(data)} bytes; its own program resumes none above {RESUME_LIMIT}",
+                remedy="give the conversation a summary in the place of its older messages",
+            )
         fd = replace_and_keep(path, data)
         self._keep(_Written(fd, os.fstat(fd), data))
         return beating
