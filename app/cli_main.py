@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -23,22 +24,40 @@ def run(arguments: Sequence[str]) -> int:
         OSError: the output could not be written.
     """
     _open_closed_streams()
-    from refold.app.cli_parser import parse
+    # What is imported is no garbage, and looking for some would take a tenth of the time.
+    gc.disable()
+    try:
+        return _run(arguments)
+    finally:
+        gc.enable()
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from refold.app.cli_plain import only_run
     from refold.app.cli_print import OutputFailed, Printer
-    from refold.app.settings import load
+    from refold.app.settings import Options, load
     from refold.core.errors import RefoldError
 
-    try:
-        parsed = parse(arguments)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else FINE
+    name, parsed = only_run(arguments), None
+    if name is None:
+        from refold.app.cli_parser import parse
+
+        try:
+            parsed = parse(arguments)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else FINE
     printer = Printer()
     settings: Settings | None = None
     try:
         try:
-            settings = load(parsed.options)
+            settings = load(parsed.options if parsed is not None else Options())
             printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
-            code = _command(parsed, settings, printer)
+            if parsed is not None:
+                code = _command(parsed, settings, printer)
+            else:
+                from refold.app.cli_screen import open_screen
+
+                code = open_screen(name or "", settings, printer)
             printer.flush()
         except OutputFailed:
             raise
@@ -86,6 +105,7 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.demo import run
         case _:
             from refold.app.cli_screen import run
+    gc.enable()
     return run(parsed.own, settings, printer)
 
 

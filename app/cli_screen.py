@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from refold.app.cli_print import Printer
 from refold.app.cli_run import hint_of, target
 from refold.app.settings import Settings
 from refold.core.store.resolve import resolve
 
+if TYPE_CHECKING:
+    import argparse
+
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Open the screen on the list of runs, or on the run that is named."""
-    name: str = getattr(arguments, "run", "")
+    return open_screen(getattr(arguments, "run", ""), settings, printer)
+
+
+def open_screen(name: str, settings: Settings, printer: Printer) -> int:
+    """Open the screen on a run, on the list of runs for the empty name; without a terminal print them."""
     if not can_show(settings):
         return _print(name, settings, printer)
     if not name:
@@ -59,6 +66,8 @@ def show(settings: Settings, path: Path | None = None, place: str = "", *, filte
 
 
 def _print(name: str, settings: Settings, printer: Printer) -> int:
+    import argparse
+
     if name:
         from refold.app.cli_show import run as show_run
 

@@ -19,6 +19,7 @@ import pytest
 from refold.app import cli_main
 from refold.app.cli import main
 from refold.app.cli_parser import COMMANDS, parse
+from refold.app.cli_plain import only_run
 from refold.app.cli_print import Printer
 from refold.app.cli_show import json_of
 from refold.core.findings import CODES
@@ -838,3 +839,34 @@ def test_completion_scripts_know_every_command_and_option(shell: str, refold: An
     if program is None:
         pytest.skip(f"{shell} is not installed: its script is not parsed here")
     subprocess.run([program, "-n"], input=script.encode(), check=True)
+
+
+def test_a_line_that_needs_no_parser_says_what_the_parser_would_say() -> None:
+    lines = [
+        [],
+        ["fix-add"],
+        ["open", "ls"],
+        ["a/b"],
+        ["ls"],
+        ["-V"],
+        ["open", "-x"],
+        ["R@3"],
+        ["open"],
+        ["a", "b"],
+    ]
+    assert [only_run(line) for line in lines] == [
+        "",
+        "fix-add",
+        "ls",
+        "a/b",
+        None,
+        None,
+        None,
+        "R@3",
+        None,
+        None,
+    ]
+    for line in lines[1:4]:
+        assert parse(line).command == "open"
+        assert parse(line).own.run == only_run(line)
+    assert all(name.isalpha() and name.islower() for name in COMMANDS)
