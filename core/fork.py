@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from refold.core.columns import DAMAGE, EVENT, META, RECOVERED, SEQUENCED, USER
+from refold.core.columns import DAMAGE, EVENT, META, RECOVERED, SEQUENCED
 from refold.core.errors import BadRecord, Refused, UnsupportedVersion
 from refold.core.formats import Decoder
 from refold.core.formats.meta_line import MetaLine
@@ -159,19 +158,6 @@ def next_legal(timeline: Timeline, item: int, step: int) -> int | None:
     if step < 0:
         return timeline.legal_item(item - 1)
     return next(legal_points(timeline, item + 1), None)
-
-
-def begins_with_prompt(timeline: Timeline, meta: MetaRecord) -> bool:
-    """Say whether all that a fork has of its own is the prompt that it was made with, at the same moment."""
-    last = timeline.items - 1
-    if meta.forked_from is None or last < 1 or timeline.columns.kind[last] != USER:
-        return False
-    written = timeline.columns.seconds[last]
-    try:
-        made = datetime.fromisoformat(meta.created).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return False
-    return timeline.seq(last) == meta.forked_from.seq + 1 and written == made
 
 
 def plan_fork(

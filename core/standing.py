@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from refold.core.columns import DAMAGE, META
-from refold.core.fork import begins_with_prompt
+from datetime import datetime
+
+from refold.core.columns import DAMAGE, META, USER
 from refold.core.formats import Decoder
 from refold.core.records import MetaRecord
 from refold.core.status import Facts
@@ -36,10 +37,23 @@ def facts_of(timeline: Timeline, meta: MetaRecord | None, decoder: Decoder) -> F
         after_terminal=0 if terminal is None else _records(timeline, terminal[0] + 1),
         torn=timeline.torn is not None,
         forked_at=None if fork is None else fork.seq,
-        prompted=meta is not None and begins_with_prompt(timeline, meta),
+        prompted=meta is not None and _begins_with_prompt(timeline, meta),
         last_seq=timeline.last_seq or 0,
         note="" if meta is not None else _why_no_meta(timeline),
     )
+
+
+def _begins_with_prompt(timeline: Timeline, meta: MetaRecord) -> bool:
+    """Say whether all that a fork has of its own is the prompt that it was made with, at the same moment."""
+    last = timeline.items - 1
+    if meta.forked_from is None or last < 1 or timeline.columns.kind[last] != USER:
+        return False
+    written = timeline.columns.seconds[last]
+    try:
+        made = datetime.fromisoformat(meta.created).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return False
+    return timeline.seq(last) == meta.forked_from.seq + 1 and written == made
 
 
 def _records(timeline: Timeline, first: int) -> int:
