@@ -178,14 +178,13 @@ class SessionStore:
             raise NotRegular(f"{shown(directory)}: a symbolic link", remedy="name the directory itself")
         # Looked at without the lock first: a run that is refused does not even get a lock file.
         plan_claim(read_run(directory), decided)
-        try:
-            lease = SessionWriterLease.hold(directory, clock=self._clock)
-        except RunLocked as error:
-            raise SessionRefused("busy", str(error), remedy=error.remedy) from error
         with contextlib.ExitStack() as undo:
-            undo.callback(lease.release)
-            snapshot = read_run(lease.directory, who=_nobody)
-            session = self._taken(lease, snapshot, decided)
+            try:
+                lease = SessionWriterLease.hold(directory, clock=self._clock)
+                undo.callback(lease.release)
+                session = self._taken(lease, read_run(lease.directory, who=_nobody), decided)
+            except RunLocked as error:
+                raise SessionRefused("busy", str(error), remedy=error.remedy) from error
             undo.pop_all()
         return session
 
