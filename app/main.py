@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from rich.style import Style
 from textual import events
 from textual.app import App
 from textual.binding import BindingType
@@ -25,7 +26,6 @@ from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
-from refold.app.widgets.painting import ROLE_CLASSES
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -66,7 +66,6 @@ class RefoldApp(App[None]):
         "../styles/rows.tcss",
         "../styles/dialogs.tcss",
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
@@ -81,6 +80,7 @@ class RefoldApp(App[None]):
             self._gates.append(OnlyAscii())
         if settings.no_color:
             self._gates.append(Colourless())
+        self._roles: dict[str, Style] = {}
         self._deaf_until = 0.0
         self._early: list[events.InputEvent | events.Paste] = []
         self._key_until = 0.0
@@ -114,10 +114,24 @@ class RefoldApp(App[None]):
 
         Textual (8.2.8) would parse every style twice when a theme is chosen before the start.
         """
+        self._roles.clear()
         if self.screen_stack:
             super().refresh_css(animate)
         else:
             self.stylesheet.set_variables(self.get_css_variables())
+
+    def role_style(self, role: str) -> Style:
+        """What `rows.tcss` says of a role, worked out when it is first drawn.
+
+        As component classes of Textual (8.2.8) all thirty would be worked out before the first row.
+        """
+        style = self._roles.get(role)
+        if style is None:
+            node = DOMNode(classes=f"rows--{role}")
+            node._attach(self)  # noqa: SLF001 - as Textual does for component classes
+            self.stylesheet.apply(node, animate=False)
+            style = self._roles[role] = node.styles.partial_rich_style
+        return style
 
     def on_load(self) -> None:
         """Heed signals from before the terminal is taken until it is given back."""

@@ -107,6 +107,7 @@ class RunScreen(RunMovesScreen):
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
         self._divide(self.app.size, update=False)
+        self.update_node_styles(animate=False)
         with Ground(id="head"):
             yield self._top
             yield self.ruler

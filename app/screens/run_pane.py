@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple, get_args
 
 from textual import events, on, work
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
@@ -104,6 +103,8 @@ class RunPane(Vertical):
         """
         super().__init__(id=id)
         self._where = where
+        self._tabs = PaneTabs(id="pane-tabs")
+        self._pager = LinePager(id="pane-lines")
         self.view = View()
         self.pattern: re.Pattern[str] | None = None
         self._open: PaneName = "record"
@@ -115,11 +116,6 @@ class RunPane(Vertical):
         self._window = _FIRST_WINDOW
         self._shown: tuple[PaneName, int] | None = None
 
-    def compose(self) -> ComposeResult:
-        """Names, then lines."""
-        yield PaneTabs(id="pane-tabs")
-        yield LinePager(id="pane-lines")
-
     @property
     def open_pane(self) -> PaneName:
         """The pane that is open."""
@@ -128,12 +124,19 @@ class RunPane(Vertical):
     @property
     def pager(self) -> LinePager:
         """The lines."""
-        return self.query_one("#pane-lines", LinePager)
+        if self._pager.parent is None and self.is_attached:
+            self._furnish()
+        return self._pager
+
+    def _furnish(self) -> None:
+        """Put the names and the lines into the pane; the timeline is painted first."""
+        if self._pager.parent is None:
+            self.mount(self._tabs, self._pager)
 
     def open(self, name: PaneName) -> None:
         """Show another pane."""
         self._open = name
-        self.query_one(PaneTabs).show(name)
+        self._tabs.show(name)
         self.fill()
 
     def follow(self) -> None:
@@ -165,6 +168,7 @@ class RunPane(Vertical):
 
     def on_mount(self) -> None:
         """Begin to serve."""
+        self.call_after_refresh(self._furnish)
         self._serve()
 
     def _ask(self, delay: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.containers import Vertical
 from textual.geometry import Region
 from textual.screen import Screen
@@ -33,6 +34,14 @@ class GroundScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._painter = Painter(self)
+
+    def _on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Leave the styles as they are the first time: each widget has just been given its own.
+
+        Textual (8.2.8, no public way) works all of them out again before the first row is painted.
+        """
+        event.refresh_styles = event.refresh_styles and self.stack_updates > 0
+        super()._on_screen_resume(event)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Blank rows, wherever no widget stands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Protocol, runtime_checkable
 
 from rich.segment import Segment
 from rich.style import Style
@@ -10,19 +10,17 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from refold.app.lines import ROLES, Line, Role
+from refold.app.lines import Line, Role
 from refold.app.safe import cut, width
 
-ROLE_CLASSES: Final[set[str]] = {f"rows--{role}" for role in ROLES} | {
-    "rows--here",
-    "rows--here-blurred",
-    "rows--gutter",
-    "rows--hover",
-}
-"""What `rows.tcss` sets: component classes of the application, once for all widgets that draw lines.
 
-On each widget they would be worked out anew, some thirty of them, whenever a class is set on a screen.
-"""
+@runtime_checkable
+class Styled(Protocol):
+    """An application that knows what each role looks like."""
+
+    def role_style(self, role: str) -> Style:
+        """Give what `rows.tcss` says of a role."""
+        ...
 
 
 class Painter:
@@ -55,9 +53,14 @@ class Painter:
         """What a role or state adds to the style below it."""
         style = self._styles.get(role)
         if style is None:
-            style = self._widget.app.get_component_styles(f"rows--{role}").partial_rich_style
-            self._styles[role] = style
+            style = self._styles[role] = self._style_of(role)
         return style
+
+    def _style_of(self, role: str) -> Style:
+        app = self._widget.app
+        if not isinstance(app, Styled):
+            raise TypeError(f"{type(app).__name__} does not know what roles look like")
+        return app.role_style(role)
 
     def blank(self, cells: int) -> Strip:
         """A row without anything."""
