@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -91,6 +93,15 @@ def approval(session: Session, call: str = "c1") -> dict[str, Json]:
     }
 
 
+def wait(session: Session, call: str = "c1") -> None:
+    """Ask whether a call may run."""
+    session.emit(
+        "approval.requested",
+        {"request_id": f"q-{call}", "action_id": call, "effect": "modify", "reason": "model_tool"},
+        state={"phase": "waiting_approval", "pending_action": approval(session, call)},
+    )
+
+
 def manifest_of(run: Path) -> dict[str, Any]:
     value: dict[str, Any] = json.loads((run / "session.json").read_bytes())
     return value
@@ -104,3 +115,23 @@ def events_of(run: Path) -> list[dict[str, Any]]:
 
 def kinds_of(run: Path) -> list[str]:
     return [event["event_type"] for event in events_of(run)]
+
+
+class Failing:
+    """Lets one call of the system fail, after so many that do not; half of a write may go through first."""
+
+    def __init__(self, name: str, number: int, code: int, *, short: bool = False) -> None:
+        self.real: Callable[..., Any] = getattr(os, name)
+        self.left = number
+        self.code = code
+        self.short = short
+        self.failed = False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            self.failed = True
+            if self.short:
+                self.real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            raise OSError(self.code, os.strerror(self.code))
+        return self.real(*arguments, **options)

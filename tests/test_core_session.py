@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 from tests.rivumi_cases import BASE, DATA, canonical
 from tests.session_story import (
     FIRST,
-    approval,
+    Failing,
     ask,
     begin,
     end,
@@ -30,6 +30,7 @@ from tests.session_story import (
     start,
     store,
     task,
+    wait,
 )
 from tests.store_story import HOSTILE_IDS, names
 
@@ -211,9 +212,7 @@ class TestEvents:
         self, session: Session
     ) -> None:
         ask(session)
-        session.emit("approval.requested", {"action_id": "c1"}, state={
-            "phase": "waiting_approval", "pending_action": approval(session)
-        })  # fmt: skip
+        wait(session)
         assert manifest_of(session.directory)["active_started_at"] is None
         session.emit(
             "approval.resolved", {"action_id": "c1", "decision": "allow_once"}, state={"phase": "running"}
@@ -436,26 +435,6 @@ class TestLease:
             with pytest.raises(RunNotFound):
                 make()
         assert not runs.path_of("none").exists()
-
-
-class Failing:
-    """Lets one call of the system fail, after so many that do not; half of a write may go through first."""
-
-    def __init__(self, name: str, number: int, code: int, *, short: bool = False) -> None:
-        self.real: Callable[..., Any] = getattr(os, name)
-        self.left = number
-        self.code = code
-        self.short = short
-        self.failed = False
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        self.left -= 1
-        if self.left == 0:
-            self.failed = True
-            if self.short:
-                self.real(arguments[0], arguments[1][: len(arguments[1]) // 2])
-            raise OSError(self.code, os.strerror(self.code))
-        return self.real(*arguments, **options)
 
 
 def _emit_some(session: Session, count: int) -> str:

@@ -30,6 +30,7 @@ Standing: TypeAlias = Literal["uncertain", "read", "not_started", "unseen"]
 """uncertain: it may have run. read: it was started, and only reads. not_started: the model asked for it, and
 it never began. unseen: it ended, and the conversation does not have its result."""
 
+_NAMELESS: Final = "unknown"
 _AGAIN: Final = "nobody can say how it ended; it runs again"
 _FAILED: Final = "it was interrupted, and is taken for failed"
 _ABANDONED: Final = "the process ended before this was decided; ask again"
@@ -120,18 +121,21 @@ def plan_claim(snapshot: Snapshot, decisions: Mapping[str, Decision]) -> ClaimPl
         raise _refused(found)
     open_calls = _open_calls(found, reading, manifest)
     _require_decisions(found, open_calls, decisions)
-    steps = [
-        *_ended(reading, manifest),
-        *(step for call in open_calls for step in _closed(call, decisions[call.id], reading, manifest)),
-        *_abandoned(manifest, open_calls),
-        _resumed(manifest, open_calls, decisions),
-    ]
+    closing = [step for call in open_calls for step in _closed(call, decisions[call.id], reading, manifest)]
+    ended = [*_ended(reading, manifest)]
+    ended_ids = {str(step.data["tool_call_id"]) for step in ended}
+    abandoned = _abandoned(manifest, ended_ids | {call.id for call in open_calls})
+    resumed = _resumed(manifest, open_calls, decisions, ended_ids)
     last, repaired = reading.state.last_sequence, ""
     if manifest.last_event_sequence == last + 1:
+        # The manifest knows more than the log proves: that must not change before the reason is told.
         repaired = f"the manifest is one ahead: event {last + 1} was not written"
-        steps[0] = msgspec.structs.replace(
-            steps[0], data={**steps[0].data, "repair": _repair(repaired, reading, manifest)}
-        )
+        steps = [*ended, resumed, *closing, *abandoned]
+        repair = _repair(repaired, reading, manifest)
+        steps[0] = msgspec.structs.replace(steps[0], data={**steps[0].data, "repair": repair})
+    else:
+        # A start that is the last event keeps the run from being resumed by those who only look there.
+        steps = [*closing, resumed, *abandoned]
     rerun = tuple(call for call in open_calls if decisions[call.id].choice == "rerun")
     return ClaimPlan(tuple(steps), rerun, last, reading.log.size, repaired)
 
@@ -181,11 +185,11 @@ def _open_calls(found: Verdict, reading: Reading, manifest: Manifest) -> tuple[O
     again = Decision("rerun")
     for life in found.ours.uncertain:
         given = arguments.get(life.id, life.arguments)
-        calls[life.id] = OpenCall(life.id, life.name, life.effect, "uncertain", given)
+        calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "uncertain", given)
     for life in reading.state.open_calls:
         if life.id not in calls and ended_unrecorded(life, reading.state, manifest) is None:
             given = arguments.get(life.id, life.arguments)
-            calls[life.id] = OpenCall(life.id, life.name, life.effect, "read", given, again)
+            calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "read", given, again)
     lives = {life.id: life for life in reading.state.calls}
     pending = "" if manifest.pending is None else manifest.pending.action_id
     for lost in dangling(manifest):
@@ -194,10 +198,14 @@ def _open_calls(found: Verdict, reading: Reading, manifest: Manifest) -> tuple[O
         known = lives.get(lost.id)
         if known is None or known.ended is None:
             effect = "" if known is None else known.effect
-            calls[lost.id] = OpenCall(lost.id, lost.name, effect, "not_started", lost.arguments, again)
+            calls[lost.id] = OpenCall(
+                lost.id, lost.name or _NAMELESS, effect, "not_started", lost.arguments, again
+            )
         else:
             seen = _seen_end(known, reading)
-            calls[lost.id] = OpenCall(lost.id, lost.name, known.effect, "unseen", lost.arguments, seen)
+            calls[lost.id] = OpenCall(
+                lost.id, lost.name or _NAMELESS, known.effect, "unseen", lost.arguments, seen
+            )
     return tuple(calls.values())
 
 
@@ -211,7 +219,8 @@ def _seen_end(life: CallLife, reading: Reading) -> Decision:
 
 def _ended(reading: Reading, manifest: Manifest) -> Iterable[Step]:
     """The end that a writer of ours had put into the manifest when it died before the line of it."""
-    for life in reading.state.open_calls:
+    waiting = reading.state.waiting
+    for life in (*reading.state.open_calls, *([] if waiting is None else [waiting])):
         seen = ended_unrecorded(life, reading.state, manifest)
         if seen is not None:
             own = Members(seen)
@@ -264,10 +273,10 @@ def _argv(name: str, reading: Reading) -> list[Json]:
     return []
 
 
-def _abandoned(manifest: Manifest, open_calls: tuple[OpenCall, ...]) -> Iterable[Step]:
+def _abandoned(manifest: Manifest, handled: set[str]) -> Iterable[Step]:
     """The question that nobody answered, or whose answer came to nothing: the model must ask again."""
     pending = manifest.pending
-    if pending is None or pending.action_id in [call.id for call in open_calls]:
+    if pending is None or pending.action_id in handled:
         return
     request = Members(Members(manifest.raw).object("pending_action") or {}).text("request_id")
     told: Json = (
@@ -288,7 +297,12 @@ def _abandoned(manifest: Manifest, open_calls: tuple[OpenCall, ...]) -> Iterable
     )
 
 
-def _resumed(manifest: Manifest, open_calls: tuple[OpenCall, ...], decisions: Mapping[str, Decision]) -> Step:
+def _resumed(
+    manifest: Manifest,
+    open_calls: tuple[OpenCall, ...],
+    decisions: Mapping[str, Decision],
+    ended_ids: set[str],
+) -> Step:
     unseen = [call for call in open_calls if call.standing == "unseen"]
     told = tuple(item for call in unseen for item in _observations(call, decisions[call.id]))
     data: dict[str, Json] = {
@@ -302,7 +316,11 @@ def _resumed(manifest: Manifest, open_calls: tuple[OpenCall, ...], decisions: Ma
             call.id: {"choice": decisions[call.id].choice, "text": preview(decisions[call.id].text)}
             for call in unseen
         }
-    return Step("session.resumed", data, told, _running(manifest))
+    state = _running(manifest)
+    if manifest.pending is not None:
+        # A question that is still open is closed by an event of its own.
+        state = {"pending_action": None, **state} if manifest.pending.action_id in ended_ids else {}
+    return Step("session.resumed", data, told, state)
 
 
 def _running(manifest: Manifest) -> dict[str, Json]:

@@ -231,7 +231,8 @@ def _position(case: _Case, log: EventLog, state: EventsState, manifest: Manifest
         case.note("manifest_ahead_one", "the manifest is one ahead: the last event was not written")
         waiting = state.waiting
         # Its pending action is cleared only after the line of the start is on disk.
-        if waiting is not None and waiting.effect != "read" and manifest.pending is None:
+        known = waiting is None or ended_unrecorded(waiting, state, manifest) is not None
+        if waiting is not None and not known and waiting.effect != "read" and manifest.pending is None:
             case.ask("lost_start", f"{waiting.id} was allowed, and the event that is lost may be its start")
             case.uncertain.append(waiting)
 
