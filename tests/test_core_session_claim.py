@@ -317,7 +317,7 @@ class TestOneAhead:
             try:
                 claim(run).close()
             except SessionUndecided as undecided:
-                # The catalog of all events leaves a granted call that nobody started: a claim lost is its start.
+                # The catalog leaves a call that was granted and not started: the event lost may be that.
                 assert case in {*UNDECIDED, "36-event-catalog"}
                 claim(run, {call.id: CHOICES["done"] for call in undecided.calls}).close()
             assert outcome(run) == "accept"
