@@ -200,7 +200,7 @@ class Terminal:
         return self.text
 
     def arrival(self, *texts: str, limit: float = 20.0) -> float:
-        """Read until one of the texts has come, without drawing anything; give the moment, as `started` is given.
+        """Read until one of the texts has come, and draw nothing; give the moment, as `started` does.
 
         Raises:
             AssertionError: The process ended or the time was up.

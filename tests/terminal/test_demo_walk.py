@@ -6,11 +6,13 @@ import re
 import time
 from pathlib import Path
 
+import msgspec
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
 from refold.core.errors import RunLocked
 from refold.core.store.lock import RunLock
+from refold.core.store.notes import NotesStore
 
 MOST = 12
 SHOWN = {"down": "↓", "enter": "enter"}
@@ -72,16 +74,17 @@ def test_the_crashed_run_of_the_demo_is_resumed_and_forked(tmp_path: Path) -> No
 
 def test_leaving_the_program_suspends_the_run_that_goes_on(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
+    journal = directory / "refold" / "runs" / "fix-date-parser.json"
     with Terminal(refold("demo", "--dir", directory), env=environment(tmp_path)) as terminal:
         terminal.wait(lambda shown: "watching" in shown and "not-a-journal" in shown, limit=40)
+        _let_the_model_think(directory, journal)
         terminal.press("down", "down", "down", "r", settle=0.1)
         terminal.wait("OUTCOME UNKNOWN", limit=30)
         terminal.press("x", "enter", settle=0.2)
         terminal.wait("goes on here", limit=30)
         terminal.send("q")
         assert terminal.ended(20) == 0
-    journal = directory / "refold" / "runs" / "fix-date-parser.json"
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while b'"reason":"suspended"' not in journal.read_bytes():
         assert time.monotonic() < end, journal.read_text()
         time.sleep(0.1)
@@ -93,3 +96,11 @@ def test_leaving_the_program_suspends_the_run_that_goes_on(tmp_path: Path) -> No
             time.sleep(0.1)
         else:
             break
+
+
+def _let_the_model_think(directory: Path, journal: Path) -> None:
+    """Give the agent of a run a model that takes its time: whoever leaves comes before its end, on a slow machine too."""
+    text = "from refold.app import demo_agent\n\n\ndef agent():\n    return demo_agent.agent(pace=5)\n"
+    (directory / "work" / "thinking.py").write_text(text)
+    notes = NotesStore(directory / "refold" / "notes")
+    notes.update(journal, lambda known: msgspec.structs.replace(known, agent="thinking:agent"))
