@@ -99,7 +99,7 @@ def test_leaving_the_program_suspends_the_run_that_goes_on(tmp_path: Path) -> No
 
 
 def _let_the_model_think(directory: Path, journal: Path) -> None:
-    """Give the agent of a run a model that takes its time: whoever leaves comes before its end, on a slow machine too."""
+    """Give the agent of a run a model that takes its time, so that whoever leaves comes before its end."""
     text = "from refold.app import demo_agent\n\n\ndef agent():\n    return demo_agent.agent(pace=5)\n"
     (directory / "work" / "thinking.py").write_text(text)
     notes = NotesStore(directory / "refold" / "notes")
