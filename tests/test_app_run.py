@@ -13,6 +13,7 @@ import pytest
 from tests import run_story as story
 from tests.on_screen import settings, shown, until
 from textual.app import App
+from textual.geometry import Size
 from textual.pilot import Pilot
 
 from refold.app.lines import plain
@@ -448,6 +449,25 @@ async def test_every_size(crashed: Path) -> None:
             await opened.pilot.resize_terminal(*size)
             await opened.press("left", "enter", "right", "escape")
         await opened.pane_says("Call  seq 9")
+
+
+async def test_one_cell_is_no_reason_to_draw_without_end(
+    crashed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layouts, lay_out = 0, RunScreen._refresh_layout
+
+    def counted(screen: RunScreen, size: Size | None = None, scroll: bool = False) -> None:  # noqa: FBT001, FBT002
+        nonlocal layouts
+        layouts += 1
+        lay_out(screen, size, scroll)
+
+    monkeypatch.setattr(RunScreen, "_refresh_layout", counted)
+    async with run(crashed) as opened:
+        await opened.pilot.resize_terminal(1, 1)
+        await asyncio.sleep(0.5)
+        before = layouts
+        await asyncio.sleep(0.5)
+        assert layouts - before < 3
 
 
 async def test_a_large_run_shows_its_end_before_it_is_read(
