@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,11 +50,13 @@ from refold.core.errors import (
     TooLarge,
     WriteFailed,
 )
+from refold.core.repair import PlanOutdated
 from refold.core.rivumi.claim import SessionRefused
 from refold.core.rivumi.items import message
 from refold.core.rivumi.replay import replay_bytes
 from refold.core.rivumi.verdict import verdict
 from refold.core.store import files
+from refold.core.store import session as session_module
 from refold.core.store.session import SessionStore
 from refold.core.store.session_files import read_run
 from refold.core.store.session_lease import SessionWriterLease
@@ -188,6 +191,20 @@ class TestForm:
                 "hook.completed",
                 "session.resumed",
             ]
+
+    def test_the_example_of_its_documentation_runs(self, tmp_path: Path) -> None:
+        repository = tmp_path / "repository"
+        bundle = DATA / "source-repo.bundle"
+        subprocess.run(["git", "clone", "-q", "-n", bundle, repository], check=True, capture_output=True)
+        assert session_module.__doc__ is not None
+        example = session_module.__doc__.partition(":\n\n")[2]
+        names = {"repository": str(repository), "commit": BASE, "root": tmp_path / "runs"}
+        exec(textwrap.dedent(example), names)
+        run = tmp_path / "runs" / "first"
+        assert manifest_of(run)["phase"] == "completed"
+        assert set(manifest_of(run)) == FIRST
+        assert kinds_of(run)[-2:] == ["session.resumed", "run.completed"]
+        assert verdict(read_run(run)).replay.ok
 
     def test_a_repository_that_is_not_there_is_said(self, runs: SessionStore) -> None:
         with runs.create(task(runs.root.parent / "nowhere"), provider="p", model="m", protocol="s") as made:
@@ -502,3 +519,53 @@ class TestFailingDisk:
             assert not runs.root.exists() or names(runs.root) == set()
             shutil.rmtree(tmp_path / str(number), ignore_errors=True)
         pytest.fail("it never came to an end")
+
+
+class TestTornLog:
+    def torn(self, runs: SessionStore, keep: int) -> Path:
+        """A run whose last event is on disk in part: its manifest is one ahead."""
+        begin(runs).close()
+        run = runs.path_of("run")
+        data = (run / "events.jsonl").read_bytes()
+        last = data.rindex(b"\n", 0, -1) + 1
+        (run / "events.jsonl").write_bytes(data[: last + keep] if keep >= 0 else data[:keep])
+        return run
+
+    @pytest.mark.parametrize("keep", [1, 40, -2, -1])
+    def test_it_is_put_right_when_told_to(self, runs: SessionStore, keep: int) -> None:
+        run = self.torn(runs, keep)
+        with pytest.raises(SessionRefused):
+            runs.claim_and_validate_resume("run")
+        before = (run / "events.jsonl").read_bytes()
+        plan = runs.plan_repair("run")
+        assert plan is not None
+        assert (run / "events.jsonl").read_bytes() == before
+        runs.repair("run", plan)
+        kept = (run / "events.jsonl").read_bytes()
+        if plan.action == "cut":
+            side_file = run / plan.side_file
+            assert kept + side_file.read_bytes() == before
+            assert stat.S_IMODE(side_file.stat().st_mode) == 0o600
+        else:
+            assert kept == before + b"\n"
+        assert runs.plan_repair("run") is None
+        with runs.claim_and_validate_resume("run") as session:
+            assert bool(session.repaired) == (plan.action == "cut")
+        assert at_most_one_ahead(run) == 0
+
+    def test_an_old_plan_is_refused(self, runs: SessionStore) -> None:
+        run = self.torn(runs, 10)
+        plan = runs.plan_repair("run")
+        assert plan is not None
+        with (run / "events.jsonl").open("ab") as log:
+            log.write(b"x")
+        before = (run / "events.jsonl").read_bytes()
+        with pytest.raises(PlanOutdated):
+            runs.repair("run", plan)
+        assert (run / "events.jsonl").read_bytes() == before
+
+    def test_damage_further_up_is_not_its_business(self, runs: SessionStore) -> None:
+        run = self.torn(runs, 0)
+        with (run / "events.jsonl").open("ab") as log:
+            log.write(b"{broken\n")
+        assert runs.plan_repair("run") is None

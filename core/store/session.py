@@ -1,13 +1,28 @@
-"""The run directories of one root, for agents that write such runs themselves (formats/rivumi.md 1 to 5).
+r"""The run directories of one root, for agents that write such runs themselves (formats/rivumi.md 1 to 5).
 
-    store = SessionStore(Path("runs"))
-    with store.create(task, provider="openai", model="gpt-5", protocol="openai_chat") as session:
-        session.prepare_workspace()
-        session.emit("model.requested", {"step": 1}, state={"step": 1}, messages=[message("user", "Go.")])
-        ...
-        session.finish("completed", reason="verified", summary="Done.")
+After a crash `claim_and_validate_resume` takes a run over, or says why not and changes nothing:
 
-After a crash `claim_and_validate_resume` takes the run over, or says why not and changes nothing.
+    from refold.core import Check, SessionStore, Task, message, observation, usage
+
+    checks = (Check("tests", ("pytest", "-q")),)
+    task = Task(repository=repository, base_sha=commit, instruction="Fix add().", checks=checks)
+    call = {"tool_call_id": "c1", "name": "write", "arguments": {"path": "calc.py"}}
+    asked = {"tool_call_id": "c1", "name": "write", "effect": "modify"}
+    store = SessionStore(root)
+
+    with store.create(task, provider="openai", model="m", protocol="openai_chat", run_id="first") as run:
+        run.prepare_workspace()
+        run.emit("model.requested", {"step": 1}, state={"step": 1}, messages=[message("user", "Go.")])
+        turn = message("assistant", None, [call])
+        run.emit("model.completed", {"step": 1}, messages=[turn], state={"usage": usage(given=100, made=10)})
+        run.emit("tool.requested", {**asked, "arguments": call["arguments"]})
+        run.emit("tool.started", asked)  # it is on disk before the tool does anything
+        (run.workspace / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+        result = observation("c1", "write", "written")
+        run.emit("tool.completed", {**asked, "ok": True, "error": None}, messages=[result])
+
+    with store.claim_and_validate_resume("first") as run:
+        run.finish("completed", reason="verified", summary="Fixed.", changed_files=["calc.py"])
 """
 
 from __future__ import annotations
@@ -23,6 +38,7 @@ import msgspec
 
 from refold.core.errors import InvalidRunId, NotRegular, Refused, RunExists, RunLocked, StoreError
 from refold.core.records import Decision
+from refold.core.repair import RepairPlan
 from refold.core.rivumi.claim import SessionRefused, plan_claim
 from refold.core.rivumi.draft import PROMPT, SessionManifest
 from refold.core.rivumi.event_line import event_line
@@ -42,6 +58,7 @@ from refold.core.store.journal import utc_now
 from refold.core.store.session_files import MANIFEST, SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
 from refold.core.store.session_run import Session
+from refold.core.store.session_tail import plan_for_log, repair_log
 
 _NAME_LIMIT = 255
 
@@ -150,6 +167,24 @@ class SessionStore:
             return SessionManifest.read(read_range(fd, 0, SIDE_LIMIT, path))
         finally:
             os.close(fd)
+
+    def plan_repair(self, run_id: str) -> RepairPlan | None:
+        """Say what the end of a log needs that a crash tore; None where it is whole. Nothing is written.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+        return plan_for_log(self.path_of(run_id))
+
+    def repair(self, run_id: str, plan: RepairPlan) -> None:
+        """Carry out a plan: the torn bytes are safe in a file of their own before they are cut off.
+
+        Raises:
+            PlanOutdated: the log has changed since the plan was made; nothing was changed.
+            RunLocked: somebody holds the run.
+            StoreError: it cannot be written; the log ends as it did, or is whole.
+        """
+        repair_log(self.path_of(run_id), plan)
 
     def claim_and_validate_resume(
         self, run_id: str, *, decisions: Mapping[str, Decision] | None = None

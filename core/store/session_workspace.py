@@ -21,25 +21,25 @@ def clone(repository: Path, commit: str, workspace: Path, *, seconds: float = SE
     """
     if os.path.lexists(workspace):
         raise Refused(f"{shown(workspace)}: already there", remedy="move it away")
-    _git(
-        ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(repository), str(workspace)],
-        seconds,
-    )
-    _git(["-C", str(workspace), "checkout", "--quiet", "--detach", commit], seconds)
+    make = ["clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(repository), str(workspace)]
+    own = [f"--git-dir={workspace / '.git'}", f"--work-tree={workspace}"]
+    _git(make, seconds)
+    _git([*own, "checkout", "--quiet", "--detach", commit], seconds)
+
+
+_SURROUNDINGS = (
+    "env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE", "-u", "GIT_OBJECT_DIRECTORY",
+    "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
+)  # fmt: skip
+"""Whoever starts an agent from a hook of git must not lend it that repository; a question would wait."""
 
 
 def _git(arguments: list[str], seconds: float) -> None:
-    # A hook or a question for a password would run, or wait, in the name of the run.
-    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", *arguments]
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # A hook would run in the name of the run.
+    command = [*_SURROUNDINGS, "git", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-            env={**surroundings, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except (OSError, ValueError) as error:
         raise Refused(f"git cannot be run: {error}", remedy="install git") from error
@@ -47,6 +47,5 @@ def _git(arguments: list[str], seconds: float) -> None:
         raise Refused(f"git took more than {seconds:.0f} s", remedy="try again, with more time") from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "backslashreplace").strip()
-        raise Refused(
-            f"git: {said or f'ended with {done.returncode}'}", remedy="check the repository and the commit"
-        )
+        remedy = "check the repository and the commit"
+        raise Refused(f"git: {said or f'ended with {done.returncode}'}", remedy=remedy)

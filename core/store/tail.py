@@ -92,7 +92,7 @@ def read_tail(fd: int, path: Path, format_: Format) -> tuple[Tail, Decoder]:
     tail = plan_repair(file, lines_backwards(fd, status.st_size, path), decoder)
     if tail.plan is not None and tail.plan.action == "cut":
         torn = read_range(fd, tail.plan.keep, status.st_size, path)
-        side_file = _free_side_file(path, tail.plan.keep, torn)
+        side_file = free_side_file(path, tail.plan.keep, torn)
         plan = msgspec.structs.replace(tail.plan, side_file=side_file)
         tail = msgspec.structs.replace(tail, plan=plan)
     return tail, decoder
@@ -124,7 +124,8 @@ def carry_out(plan: RepairPlan, found: RepairPlan | None, fd: int, path: Path) -
         raise write_failed(path, "the torn end could not be cut", error, rest) from error
 
 
-def _free_side_file(path: Path, offset: int, torn: bytes) -> str:
+def free_side_file(path: Path, offset: int, torn: bytes) -> str:
+    """Give a name beside a file that is free for the bytes torn off at an offset, or holds them already."""
     number = 1
     while True:
         name = side_file_name(path.name, offset, number)
