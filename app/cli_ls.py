@@ -13,7 +13,7 @@ from refold.app.cli_print import Printer
 from refold.app.present import units
 from refold.app.present.run_list import RunList
 from refold.app.present.runs import RunRows, chosen
-from refold.app.safe import Safe, fit
+from refold.app.safe import Safe, fit, line
 from refold.app.settings import Settings
 from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
@@ -40,14 +40,7 @@ def list_runs(
     """Print the runs that a filter lets through, newest first, and what the others are."""
     now = time.time()
     zone = UTC if settings.utc else None
-    wanted = parse_filter(" ".join(map(_as_term, arguments.filter)), now, zone=zone)
-    runs = RunList()
-    catalog = Catalog(settings.roots, cache=settings.cache_dir)
-    for item in catalog.scan():
-        if isinstance(item, RunSummary) and item.complete:
-            runs.put(item)
-    catalog.close()
-    _narrow(runs, wanted)
+    runs, reports = _read(" ".join(map(_as_term, arguments.filter)), settings, now)
     if arguments.json:
         for index in range(len(runs)):
             printer.json(summary_json(runs[index]))
@@ -57,8 +50,29 @@ def list_runs(
     if runs.hidden:
         printer.note(f"{units.plural(runs.hidden, 'run')} {others}")
     elif not runs.total:
-        _nothing(catalog.roots_report(), printer)
+        _nothing(reports, printer)
     return FINE
+
+
+def print_ids(filter_text: str, settings: Settings, printer: Printer) -> int:
+    """Print the ids of the runs that a filter lets through, newest first."""
+    runs, _ = _read(filter_text, settings, time.time())
+    for index in range(len(runs)):
+        printer.raw(f"{line(runs[index].id)}\n")
+    return FINE
+
+
+def _read(filter_text: str, settings: Settings, now: float) -> tuple[RunList, tuple[RootReport, ...]]:
+    """Read all runs, narrowed by a filter, and what was found in each directory."""
+    wanted = parse_filter(filter_text, now, zone=UTC if settings.utc else None)
+    runs = RunList()
+    catalog = Catalog(settings.roots, cache=settings.cache_dir)
+    for item in catalog.scan():
+        if isinstance(item, RunSummary) and item.complete:
+            runs.put(item)
+    catalog.close()
+    _narrow(runs, wanted)
+    return runs, catalog.roots_report()
 
 
 def _as_term(word: str) -> str:

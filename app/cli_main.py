@@ -97,6 +97,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_agent import run
         case "resume":
             from refold.app.cli_resume import run
+        case "history":
+            from refold.app.cli_history import run
         case "config":
             from refold.app.cli_config import run
         case "completion":

@@ -261,7 +261,40 @@ examples:
     parser.add_argument(
         "--expect", metavar="SEQ", type=int, help="refuse unless the run still ends at this sequence"
     )
+    _print_choice(parser, "the id of the run; nothing is resumed")
     _json(parser, "one object: the plan, or how the run ended")
+
+
+def _history(parser: Parser) -> None:
+    parser.description = (
+        "Show the conversations of Rivumi and Looplane: what their /history lists. The full screen filters\n"
+        "by what is typed; without a terminal they are printed. ID opens or prints one: an id, the\n"
+        "beginning of one, a directory, or 'last'."
+    )
+    parser.epilog = """\
+examples:
+  refold history --find parser --json
+  id=$(refold history --print) && rivumi      then type /resume and the id
+  refold history last --fork-before 3 --plan"""
+    parser.add_argument("id", metavar="ID", nargs="?", help="one conversation")
+    parser.add_argument("--find", metavar="TEXT", default="", help="words in title, id, runtime and prompts")
+    parser.add_argument(
+        "--fork-before",
+        metavar="TURN",
+        help="make a new conversation of what stands before this prompt of ID",
+    )
+    parser.add_argument("--plan", action="store_true", help="only say what the fork would be")
+    _print_choice(parser, "the id of the conversation")
+    _json(parser, "one object a conversation and line; with ID its turns too")
+
+
+def _print_choice(parser: Parser, what: str) -> None:
+    parser.add_argument(
+        "--print",
+        action="store_true",
+        dest="print_id",
+        help=f"let one be chosen on the screen, which is on standard error, and print {what}",
+    )
 
 
 def _run(parser: Parser) -> None:
@@ -334,6 +367,7 @@ COMMANDS: dict[str, Command] = {
     "repair": Command("RUN", "put the torn end of a run right, or back", _repair),
     "lineage": Command("RUN", "print which runs were forked from which", _lineage),
     "resume": Command("[RUN]", "go on with a run, or say why not", _resume),
+    "history": Command("[ID]", "show conversations, or fork one before a prompt", _history),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),

@@ -95,11 +95,14 @@ def decisions(given: list[str] | tuple[str, ...]) -> dict[str, Decision]:
 
 
 def _choose(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
-    from refold.app.cli_screen import can_show, show
+    from refold.app.cli_screen import can_show, choose_run
 
-    if can_show(settings) and not arguments.json:
-        return show(settings, filter_text=CAN_GO_ON)
-    from refold.app.cli_ls import list_runs
+    if can_show(settings, printing=arguments.print_id) and not arguments.json:
+        return choose_run(settings, CAN_GO_ON, printer if arguments.print_id else None)
+    from refold.app.cli_ls import list_runs, print_ids
+
+    if arguments.print_id and not arguments.json:
+        return print_ids(CAN_GO_ON, settings, printer)
 
     shown = argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json)
     return list_runs(shown, settings, printer, others="left out: finished, or not to be resumed")

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_run import hint_of, target
+from refold.app.safe import line
 from refold.app.settings import Settings
 from refold.core.store.resolve import resolve
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
 
 if TYPE_CHECKING:
     import argparse
@@ -31,18 +38,19 @@ def open_screen(name: str, settings: Settings, printer: Printer) -> int:
     return show(settings, resolve(wanted.run, settings.roots), wanted.place)
 
 
-def can_show(settings: Settings) -> bool:
-    """Say whether there is a terminal to draw on; the screen is drawn on standard error."""
-    return not settings.dumb and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+def can_show(settings: Settings, *, printing: bool = False) -> bool:
+    """Say whether there is a terminal to draw on; the screen is drawn on standard error.
+
+    Args:
+        settings: What is known of the terminal.
+        printing: Standard output is for what is chosen, and need not be a terminal.
+    """
+    needed = (sys.stdin, sys.stderr) if printing else (sys.stdin, sys.stdout, sys.stderr)
+    return not settings.dumb and all(stream.isatty() for stream in needed)
 
 
 def show(settings: Settings, path: Path | None = None, place: str = "", *, filter_text: str = "") -> int:
     """Show the full screen, on the runs or on one of them, until it is left; give the exit code."""
-    # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
-    gc.disable()
-    from textual.screen import Screen
-
-    from refold.app.main import RefoldApp
 
     def first() -> Screen[None]:
         if path is None:
@@ -55,6 +63,15 @@ def show(settings: Settings, path: Path | None = None, place: str = "", *, filte
         at, line = (None, number) if place.startswith("#") else (number, None)
         return RunScreen(path, at, line=line, settings=settings, hint=hint_of(path, settings))
 
+    return show_first(settings, first)
+
+
+def show_first(settings: Settings, first: Callable[[], Screen[None]]) -> int:
+    """Show the full screen, beginning with one that is made then, until it is left; give the exit code."""
+    # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
+    gc.disable()
+    from refold.app.main import RefoldApp
+
     app = RefoldApp(settings, first)
     # A full collection walks every row that is kept, on the event loop: with 10,000 runs 20 to 95 ms each.
     # What was imported lives as long as the program, and rows refer to nothing that could form a cycle.
@@ -63,6 +80,49 @@ def show(settings: Settings, path: Path | None = None, place: str = "", *, filte
     gc.enable()
     app.run()
     return app.return_code or 0
+
+
+def show_for_caller(settings: Settings, first: Callable[[], Screen[None]]) -> int:
+    """Show the full screen while standard output is kept for what will be chosen; give the exit code.
+
+    Textual (8.2.8) asks standard output for the size of the terminal, and takes 80 by 24 where it is none.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        return show_first(settings, first)
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def choose_run(settings: Settings, base: str, printer: Printer | None = None) -> int:
+    """Let a run be chosen that passes a filter; what is typed narrows further.
+
+    Args:
+        settings: Where to look.
+        base: The filter that holds in any case.
+        printer: Prints the id of the chosen run; None to resume it from the screen.
+    """
+    chosen: list[str] = []
+
+    def first() -> Screen[None]:
+        from refold.app.screens.runs import Choosing, RunsScreen
+
+        return RunsScreen(settings, choosing=Choosing(base, chosen.append if printer is not None else None))
+
+    if printer is None:
+        return show_first(settings, first)
+    return print_chosen(chosen, show_for_caller(settings, first), printer)
+
+
+def print_chosen(chosen: Sequence[str], code: int, printer: Printer) -> int:
+    """Print what was chosen on a screen that has ended; it is a refusal to choose nothing."""
+    for name in chosen:
+        printer.raw(f"{line(name)}\n")
+    return code or (FINE if chosen else REFUSED)
 
 
 def _print(name: str, settings: Settings, printer: Printer) -> int:

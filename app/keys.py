@@ -12,7 +12,20 @@ if TYPE_CHECKING:
     from textual.binding import Binding
 
 Place = Literal[
-    "app", "runs", "run", "list", "pager", "prompt", "dialog", "columns", "resume", "fork", "lineage"
+    "app",
+    "runs",
+    "run",
+    "list",
+    "pager",
+    "prompt",
+    "dialog",
+    "columns",
+    "resume",
+    "fork",
+    "lineage",
+    "history",
+    "chat",
+    "chatfork",
 ]
 Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
@@ -173,6 +186,10 @@ TABLE: Final[tuple[Key, ...]] = (
     # What is asked at the foot of a screen, and whatever lies over one.
     Key("prompt.accept", "enter", "accept", "Take the text", "", "Program", "accept", priority=True),
     Key("prompt.cancel", "escape", "cancel", "Leave it as it was", "", "Program", "cancel"),
+    Key("prompt.up", "up", "step(-1)", "One row up while typing", "", "Move", "move", priority=True),
+    Key("prompt.down", "down", "step(1)", "One row down while typing", "", "Move", "move", priority=True),
+    Key("prompt.page_up", "pageup", "page(-1)", "One page up while typing", "", "Move", priority=True),
+    Key("prompt.page_down", "pagedown", "page(1)", "One page down while typing", "", "Move", priority=True),
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
     Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
     Key("columns.close", "escape,q,c", "close", "Close", "", "Program"),
@@ -264,6 +281,43 @@ TABLE: Final[tuple[Key, ...]] = (
         "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
     ),
     Key("lineage.back", "escape", "back", "Back", "", "Program", "back"),
+    # Conversations.
+    Key("history.open", "enter", "open", "Open the conversation", "Show its turns", "Look", "open"),
+    Key(
+        "history.filter",
+        "slash",
+        "filter",
+        "Filter the conversations",
+        "Words match title, id, runtime, model and prompts",
+        "Find",
+        "filter",
+    ),
+    Key("history.refresh", "R,ctrl+r", "refresh", "Read the conversations again", "", "Program"),
+    Key("history.back", "escape", "back", "Show all conversations, or leave", "", "Program", "back"),
+    # One conversation.
+    Key(
+        "chat.fork",
+        "f",
+        "fork",
+        "Fork before this prompt",
+        "A new conversation of what stands before it; the plan is shown first",
+        "Go on",
+        "fork before",
+    ),
+    Key(
+        "chat.copy",
+        "y",
+        "copy",
+        "Copy what resumes it",
+        "The command for the prompt of its own program, sent to the terminal's clipboard",
+        "Go on",
+        "copy",
+    ),
+    Key("chat.pane", "enter", "pane", "Into the text", "Scroll it with the arrows", "Look", "read"),
+    Key("chat.back", "escape", "back", "Back to the conversations", "", "Program", "back"),
+    # The dialog before a fork of a conversation.
+    Key("chatfork.go", "enter", "go", "Fork", "As it is shown", "Go on", "fork"),
+    Key("chatfork.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # Every list.
     Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
     Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),

@@ -14,9 +14,11 @@ from refold.app.commands import RefoldCommands
 from refold.app.keys import Place
 from refold.app.main import RefoldApp
 from refold.app.present import help as help_page
+from refold.app.screens.chat import ChatForkScreen, ChatScreen
 from refold.app.screens.columns import ColumnsScreen
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
+from refold.app.screens.history import HistoryScreen
 from refold.app.screens.lineage import LineageScreen
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeScreen
@@ -38,6 +40,9 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "resume": (ResumeScreen,),
     "fork": (ForkScreen,),
     "lineage": (LineageScreen,),
+    "history": (HistoryScreen,),
+    "chat": (ChatScreen,),
+    "chatfork": (ChatForkScreen,),
     "dialog": (HelpScreen, NoticeScreen),
 }
 """Who carries out the actions of each place."""
@@ -50,11 +55,15 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("resume", "list", "app"),
     ("fork", "pager", "app"),
     ("lineage", "list", "app"),
+    ("history", "list", "app"),
+    ("chat", "list", "app"),
+    ("chat", "pager", "app"),
+    ("chatfork", "pager", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
 
-MEANT = {("columns", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
+MEANT = {("columns", "q"), ("chatfork", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
 """Keys that a dialog takes from the program while it is open."""
 
 

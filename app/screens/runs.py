@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -62,6 +62,15 @@ _TALL: Final = 36
 _STORES: Final = frozenset({"runs", "empty"})
 
 
+class Choosing(NamedTuple):
+    """The list is shown to choose a run from: what is typed filters at once."""
+
+    base: str
+    """The filter that holds in any case."""
+    chosen: Callable[[str], None] | None = None
+    """Told the id that was picked, and the program ends; None to resume the run here."""
+
+
 class RunsScreen(GoingOnScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
@@ -69,18 +78,27 @@ class RunsScreen(GoingOnScreen):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("runs")]
 
     def __init__(
-        self, settings: Settings, filter_text: str = "", *, now: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        filter_text: str = "",
+        *,
+        choosing: Choosing | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """Show the runs.
 
         Args:
             settings: Where to look, where the cache lies, which columns.
             filter_text: The filter to begin with.
+            choosing: What a run is to be chosen for; None to look around.
             now: The clock that ages and dates in filters count from.
         """
         super().__init__()
         self._settings = settings
         self._filter_text = filter_text
+        self._choosing = choosing
+        self._narrowed = asyncio.Event()
+        self._narrowed.set()
         self._now = now
         self._zone = UTC if settings.utc else None
         self._feed = Feed(settings.roots, cache=settings.cache_dir)
@@ -114,7 +132,10 @@ class RunsScreen(GoingOnScreen):
         """Begin to read and to watch."""
         self.listing.focus()
         self._draw_top()
-        if self._filter_text:
+        if self._choosing is not None:
+            self._try_filter("")
+            self.prompt.open(Safe("resume"))
+        elif self._filter_text:
             self._try_filter(self._filter_text, told=True)
         self._tell()
         self._watch()
@@ -319,6 +340,9 @@ class RunsScreen(GoingOnScreen):
         run = self.run
         if run is None or self.app.screen is not self:
             return
+        if self._choosing is not None:
+            self._choose(run, self._choosing)
+            return
         from refold.app.screens.run import RunScreen
 
         self.app.push_screen(RunScreen(Path(run.path), settings=self._settings, hint=run.format or "refold"))
@@ -326,6 +350,27 @@ class RunsScreen(GoingOnScreen):
     @on(LineList.Chosen, "#runs")
     def _chosen(self) -> None:
         self.action_open()
+
+    def _choose(self, run: RunSummary, choosing: Choosing) -> None:
+        if choosing.chosen is None:
+            self.action_resume()
+        else:
+            choosing.chosen(run.id)
+            self.app.exit()
+
+    @work(group="choose", exclusive=True)
+    async def _choose_first(self) -> None:
+        """Choose what is under the cursor once what was typed has narrowed the list."""
+        await self._narrowed.wait()
+        if self.run is None:
+            self.action_filter()
+        else:
+            self.action_open()
+
+    @on(PromptBar.Stepped, "#prompt")
+    def _stepped(self, event: PromptBar.Stepped) -> None:
+        step = max(1, self.listing.size.height - 1) if event.pages else 1
+        self.listing.move(event.delta * step)
 
     def action_sort(self) -> None:
         """Sort by the column after the one that the rows are sorted by."""
@@ -374,8 +419,14 @@ class RunsScreen(GoingOnScreen):
     def action_filter(self) -> None:
         """Type a filter; the list follows every key."""
         if not self.prompt.is_open:
-            self._filter_before = self._runs.filter.source
-            self.prompt.open(Safe("filter"), self._filter_before)
+            self._filter_before = self._typed
+            self.prompt.open(Safe("filter" if self._choosing is None else "resume"), self._filter_before)
+
+    @property
+    def _typed(self) -> str:
+        """The filter without what holds in any case."""
+        base = "" if self._choosing is None else self._choosing.base
+        return self._runs.filter.source.removeprefix(base).lstrip()
 
     def action_clear_filter(self) -> None:
         """Stop the search of bytes where one goes on, else show all runs."""
@@ -383,7 +434,7 @@ class RunsScreen(GoingOnScreen):
             self.workers.cancel_group(self, "filter")
             self.call_after_refresh(self._draw_top)
         else:
-            self._narrow(Filter())
+            self._try_filter("")
 
     @on(PromptBar.Changed, "#prompt")
     def _filter_typed(self, event: PromptBar.Changed) -> None:
@@ -396,15 +447,24 @@ class RunsScreen(GoingOnScreen):
     @on(PromptBar.Submitted, "#prompt")
     def _filter_taken(self, event: PromptBar.Submitted) -> None:
         self._try_filter(event.text, told=True)
+        if self._choosing is not None:
+            self._choose_first()
 
     @on(PromptBar.Cancelled, "#prompt")
-    def _filter_left(self) -> None:
-        self._try_filter(self._filter_before)
+    def _filter_left(self, event: PromptBar.Cancelled) -> None:
+        if self._choosing is None:
+            self._try_filter(self._filter_before)
+        elif event.bar.text:
+            self._try_filter("")
+            self.prompt.open(Safe("resume"))
+        else:
+            self.app.exit()
 
     def _try_filter(self, text: str, *, told: bool = False) -> None:
         """Apply a filter; one that cannot be understood changes nothing and says why."""
+        base = "" if self._choosing is None else self._choosing.base
         try:
-            wanted = parse_filter(text, self._now(), zone=self._zone)
+            wanted = parse_filter(f"{base} {text}".strip(), self._now(), zone=self._zone)
         except FilterError as fault:
             if told:
                 self.notify(
@@ -414,6 +474,7 @@ class RunsScreen(GoingOnScreen):
                 self._remark(f"{fault}; {fault.remedy}", wrong=True)
             return
         if wanted.source.strip() != self._runs.filter.source.strip():
+            self._narrowed.clear()
             self._narrow(wanted)
         else:
             self._remark(counted(self._runs))
@@ -426,6 +487,7 @@ class RunsScreen(GoingOnScreen):
                 self._draw_soon(at_once=first)
                 self._remark(counted(self._runs))
                 if first:
+                    self._narrowed.set()
                     self.refresh_bindings()
                 first = False
 

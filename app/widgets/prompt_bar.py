@@ -74,6 +74,21 @@ class PromptBar(Horizontal):
             """The prompt, for `@on(PromptBar.Cancelled, "#filter")`."""
             return self.bar
 
+    class Stepped(Message):
+        """While it is typed into, the cursor of the list above is to move."""
+
+        def __init__(self, bar: PromptBar, delta: int, *, pages: bool) -> None:
+            super().__init__()
+            self.bar = bar
+            self.delta = delta
+            self.pages = pages
+            """Whether `delta` counts pages, not rows."""
+
+        @property
+        def control(self) -> PromptBar:
+            """The prompt, for `@on(PromptBar.Stepped, "#filter")`."""
+            return self.bar
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._before: Widget | None = None
@@ -135,6 +150,14 @@ class PromptBar(Horizontal):
         text = self.text
         self.close()
         self.post_message(self.Submitted(self, text))
+
+    def action_step(self, delta: int) -> None:
+        """Move in the list above, a row at a time."""
+        self.post_message(self.Stepped(self, delta, pages=False))
+
+    def action_page(self, delta: int) -> None:
+        """Move in the list above, a page at a time."""
+        self.post_message(self.Stepped(self, delta, pages=True))
 
     def action_cancel(self) -> None:
         """Leave things as they were."""
