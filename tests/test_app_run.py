@@ -456,7 +456,7 @@ async def test_one_cell_is_no_reason_to_draw_without_end(
 ) -> None:
     layouts, lay_out = 0, RunScreen._refresh_layout
 
-    def counted(screen: RunScreen, size: Size | None = None, scroll: bool = False) -> None:  # noqa: FBT001, FBT002
+    def counted(screen: RunScreen, size: Size | None = None, scroll: bool = False) -> None:
         nonlocal layouts
         layouts += 1
         lay_out(screen, size, scroll)
@@ -499,6 +499,28 @@ async def test_a_large_run_shows_its_end_before_it_is_read(
         await opened.until(lambda: opened.top.endswith("seq 3997 / 3999"))
         assert opened.row == 3996
         await opened.pane_says("State after seq 3997", "turn          3,996")
+
+
+async def test_a_run_is_watched_while_it_is_read(
+    crashed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inode, step = crashed.stat().st_ino, RunReader.step
+
+    def never_done(reader: RunReader, seconds: float) -> bool:
+        return step(reader, seconds) and reader.identity[1] != inode
+
+    monkeypatch.setattr(RunReader, "step", never_done)
+    data = crashed.read_bytes()
+    async with run(crashed, wait=False) as opened:
+        await opened.until(lambda: opened.row >= 0)
+        kept = crashed.rename(tmp_path / "elsewhere")
+        await opened.until(lambda: "the file was deleted" in opened.text)
+        kept.rename(crashed)
+        await opened.until(lambda: "the file was deleted" not in opened.text)
+        (tmp_path / "other").write_bytes(data)
+        (tmp_path / "other").replace(crashed)
+        await opened.until(lambda: "the file was replaced" in opened.text)
+        await opened.until(lambda: opened.screen.reader is not None and opened.screen.reader.complete)
 
 
 async def test_escape_answers_while_a_run_is_read(tmp_path: Path) -> None:

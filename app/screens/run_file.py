@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
@@ -52,12 +53,11 @@ async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEven
     try:
         yield Opened(reader)
         while True:
-            while not reader.step(SLICE):
-                yield Read(finished=False)
-                await others_first()
-            yield Read(finished=True)
-            async for event in _wait(reader):
+            async for event in _index(reader):
                 yield event
+            if reader.complete:
+                async for event in _wait(reader):
+                    yield event
             change = reader.poll()
             if change in (Change.REPLACED, Change.SHRANK):
                 try:
@@ -71,6 +71,25 @@ async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEven
                 yield Opened(reader, change)
     finally:
         reader.close()
+
+
+async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:
+    """Read to the end of the file, or until it is no longer the one that was opened."""
+    looked = time.monotonic()
+    gone = False
+    while not reader.step(SLICE):
+        yield Read(finished=False)
+        await others_first()
+        if time.monotonic() - looked < POLL:
+            continue
+        looked = time.monotonic()
+        change = reader.poll()
+        if change in (Change.REPLACED, Change.SHRANK):
+            return
+        if gone != (change is Change.GONE):
+            gone = not gone
+            yield Gone("the file was deleted") if gone else Back()
+    yield Read(finished=True)
 
 
 async def _wait(reader: RunReader) -> AsyncIterator[FileEvent]:
