@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rivumi_cases import CASES, EDGES, apply, edit, expected, make, write_lines
+from tests.rivumi_cases import CASES, EDGES, apply, canonical, edit, expected, make, write_lines
 from tests.session_story import (
     FIRST,
     Failing,
@@ -29,6 +29,7 @@ from tests.store_story import fail_with
 from refold.core.errors import BadRecord, StoreError, WriteFailed
 from refold.core.records import Decision, Json
 from refold.core.rivumi.claim import SessionRefused, SessionUndecided
+from refold.core.rivumi.items import message
 from refold.core.rivumi.verdict import verdict
 from refold.core.store import event_writer
 from refold.core.store.session import SessionStore
@@ -166,6 +167,56 @@ class TestDecisions:
             assert closing["data"]["argv"] == ["python", "-m", "pytest", "-q"]
             assert [call.id for call in session.rerun] == ["verification:check-1"] * (choice == "rerun")
         assert outcome(run) == "accept"
+
+    @pytest.mark.parametrize("choice", CHOICES)
+    def test_a_result_that_nobody_saw_goes_on_as_decided(self, choice: str, tmp_path: Path) -> None:
+        run = make("08-tail-tool-completed-dangling", tmp_path)
+        with claim(run, {"call_edit_1": CHOICES[choice]}) as session:
+            assert kinds_of(run)[-1] == "session.resumed"
+            last = manifest_of(run)["messages"][-1]
+            assert (last.get("ok"), len(session.rerun)) == {
+                "rerun": (None, 1), "failed": (False, 0), "done": (True, 0)
+            }[choice]  # fmt: skip
+            if choice == "rerun":
+                start(session, "call_edit_1", name="replace_text")
+                end(session, "call_edit_1", name="replace_text")
+        assert outcome(run) == "accept"
+
+    @pytest.mark.parametrize("choice", ["failed", "done"])
+    def test_a_call_that_never_started_can_be_decided_too(self, choice: str, tmp_path: Path) -> None:
+        runs = store(tmp_path)
+        with begin(runs) as session:
+            ask(session)
+        with runs.claim_and_validate_resume("run", decisions={"c1": CHOICES[choice]}) as again:
+            assert again.rerun == ()
+            assert manifest_of(runs.path_of("run"))["messages"][-1]["ok"] is (choice == "done")
+        assert outcome(runs.path_of("run")) == "accept"
+
+    def test_each_call_of_a_batch_is_decided(self, tmp_path: Path) -> None:
+        runs = store(tmp_path)
+        with begin(runs) as session:
+            calls: list[dict[str, Json]] = [
+                {"tool_call_id": f"c{number}", "name": "write", "arguments": {}} for number in range(4)
+            ]
+            session.emit("model.completed", messages=[message("assistant", None, calls)])
+            for number in range(3):
+                start(session, f"c{number}")
+            end(session, "c1")
+            session.emit("hook.completed")
+        decisions = {"c0": Decision("failed"), "c2": Decision("done", "two")}
+        with pytest.raises(SessionUndecided) as undecided:
+            runs.claim_and_validate_resume("run", decisions=decisions)
+        assert [(call.id, call.standing) for call in undecided.value.calls] == [("c3", "not_started")]
+        decisions |= undecided.value.suggested
+        with runs.claim_and_validate_resume("run", decisions=decisions) as again:
+            assert [call.id for call in again.rerun] == ["c3"]
+            start(again, "c3")
+            end(again, "c3")
+        messages = manifest_of(runs.path_of("run"))["messages"]
+        assert {item["tool_call_id"]: item["ok"] for item in messages if "ok" in item} == {
+            "c0": False, "c1": True, "c2": True, "c3": True
+        }  # fmt: skip
+        assert outcome(runs.path_of("run")) == "accept"
 
     def test_what_is_safe_is_suggested(self, tmp_path: Path) -> None:
         run = make("08-tail-tool-completed-dangling", tmp_path)
@@ -384,6 +435,19 @@ class TestOneAhead:
 
 
 class TestGoingOn:
+    @pytest.mark.parametrize("drop", [2, 1, 0])
+    def test_each_generation_keeps_its_keys(self, tmp_path: Path, drop: int) -> None:
+        run = make("16-pending-approval", tmp_path)
+        later = ("verified_workspace_fingerprint", "model_usage")[:drop]
+        edit(run / "session.json", lambda o: [o.pop(name) for name in later])
+        keys = set(manifest_of(run))
+        with claim(run) as session:
+            session.emit("hook.completed", messages=[message("user", "on")])
+        assert set(manifest_of(run)) == keys
+        assert len(keys) == 29 - drop
+        assert (run / "session.json").read_bytes() == canonical(manifest_of(run))
+        assert outcome(run) == "accept"
+
     def test_time_in_which_no_process_worked_is_not_counted(self, tmp_path: Path) -> None:
         runs = store(tmp_path)
         begin(runs).close()

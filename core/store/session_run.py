@@ -237,7 +237,7 @@ class Session:
         changed_files: Iterable[str] = (),
         error: str = "",
     ) -> None:
-        """End the run: `verification.json`, the last manifest and event, `result.json`; then close it.
+        """End the run: the last manifest and event, `verification.json`, `result.json`; then close it.
 
         Args:
             status: How it ended.
@@ -252,16 +252,16 @@ class Session:
         """
         with self._one_at_a_time:
             files: list[Json] = [*changed_files]
-            checks = self._manifest["verification"]
-            if checks and not self.closed:
-                self._lease.require()
-                replace_atomically(self.directory / "verification.json", canonical(checks))
+            canonical([reason, error])
             self.emit(
                 f"run.{status}",
                 {"terminal_reason": reason, "changed_files": files},
                 state={"phase": status, "final_summary": summary, "pending_action": None},
             )
             try:
+                checks = self._manifest["verification"]
+                if checks:
+                    replace_atomically(self.directory / "verification.json", canonical(checks))
                 result = self._result(status, reason, files, error)
                 replace_atomically(self.directory / "result.json", canonical(result))
             finally:
@@ -302,7 +302,7 @@ class Session:
         used = manifest["usage"]
         usage: dict[str, Json] = dict(used) if isinstance(used, dict) else {}
         artifacts: dict[str, Json] = {
-            key: str(self.directory / name)
+            key: shown(self.directory / name)
             for key, name in _ARTIFACTS.items()
             if (self.directory / name).is_file()
         }
@@ -318,5 +318,5 @@ class Session:
             "cost": None,
             "terminal_reason": reason,
             "error": error[:16_000] if error and status == "failed" else None,
-            "artifacts": {**artifacts, "result": str(self.directory / "result.json")},
+            "artifacts": {**artifacts, "result": shown(self.directory / "result.json")},
         }

@@ -170,6 +170,8 @@ def children() -> Iterator[Children]:
 
 @pytest.mark.parametrize("scene", CALLS)
 def test_a_kill_before_any_call_loses_nothing(scene: str, scratch: Path, children: Children) -> None:
+    if scene == "commit" and _traces():
+        pytest.skip("strace kills this one from outside")
     tries, codes = 0, set()
     for call in CALLS[scene]:
         counting = Scene(scratch / f"{call}-0", scene)
