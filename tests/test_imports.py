@@ -47,6 +47,29 @@ def loaded_by(arguments: list[str], code: str, directory: Path) -> set[str]:
     return set(modules)
 
 
+START = """
+import json, sys
+from pathlib import Path
+import refold.app.cli_main, refold.app.cli_plain, refold.app.cli_screen, refold.app.main
+from refold.app.screens.run import RunScreen
+from refold.app.settings import load
+from refold.core.store.reader import RunReader
+load()
+RunReader.open(Path(sys.argv[1])).step(1.0)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+LATER = {"argparse", "hashlib", "pydantic", "secrets", "watchfiles"} | {
+    f"refold.{name}"
+    for name in (
+        "app.agents", "app.completion", "app.forking", "app.resuming", "app.screens.fork",
+        "app.screens.resume", "app.screens.runs", "core.fingerprint", "core.fork", "core.formats.gojson",
+        "core.formats.meta_line", "core.formats.neutral_decoder", "core.formats.writing", "core.resume",
+        "core.store.catalog", "core.store.journal", "core.store.notes",
+    )
+}  # fmt: skip
+"""What a run on the screen does without until a key asks for it: each costs what its reader waits for."""
+
 LOOP = ["refold.core.calls", "refold.core.control", "refold.core.runner"]
 """What drives an agent is asynchronous; nothing that reads runs imports it."""
 
@@ -87,6 +110,14 @@ def test_commands_load_no_screen(arguments: list[str], journals: Path, tmp_path:
     run.chmod(0o600)
     there = {"RUN": str(run), "RUN@2": f"{run}@2", "DIR": str(journals / "v3")}
     assert loaded_by([there.get(word, word) for word in arguments], COMMAND, tmp_path) & HEAVY == set()
+
+
+def test_the_first_rows_of_a_run_wait_for_nothing_that_is_needed_later(
+    journals: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "completed-simple.json"
+    shutil.copy(journals / "v2" / run.name, run)
+    assert loaded_by([str(run)], START, tmp_path) & LATER == set()
 
 
 def test_version_needs_neither_parser_nor_core(tmp_path: Path) -> None:
