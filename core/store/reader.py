@@ -130,7 +130,7 @@ class RunReader:
     @property
     def progress(self) -> float:
         """How much of the file is indexed, from 0 to 1."""
-        return 1.0 if self.complete or not self.size else min(1.0, self._scanner.offset / self.size)
+        return 1.0 if self.complete or not self.size else min(1.0, self._scanner.reached / self.size)
 
     @property
     def meta(self) -> MetaRecord | None:

@@ -138,6 +138,11 @@ class Scanner:
         """Say whether the end of the file was reached: the next line is not complete yet."""
         return self._at_end
 
+    @property
+    def reached(self) -> int:
+        """How far the file was looked through, in bytes: within a huge line beyond its start."""
+        return self.offset + (self._huge_fed if self._huge is not None else 0)
+
     def _take(self, newline: int) -> Line:
         text = self._chunk[self._cut : newline]
         line = Line(text, self.offset, self.number, len(text), terminated=True)
