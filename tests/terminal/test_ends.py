@@ -51,7 +51,7 @@ def test_quitting_restores_and_succeeds(store: Path, home: Path, screen: str, ke
         terminal.press(*keys, settle=0.03)
 
         assert terminal.ended() == 0
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < 8
         assert wire.not_restored(bytes(terminal.sent)) == []
         assert wire.offences(bytes(terminal.sent)) == []
 
