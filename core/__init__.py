@@ -44,7 +44,14 @@ if TYPE_CHECKING:
     from refold.core.rivumi.canonical import preview
     from refold.core.rivumi.claim import OpenCall, SessionRefused, SessionUndecided
     from refold.core.rivumi.draft import SessionManifest
-    from refold.core.rivumi.items import message, observation, usage
+    from refold.core.rivumi.items import (
+        approval_record,
+        approval_request,
+        check_outcome,
+        message,
+        observation,
+        usage,
+    )
     from refold.core.rivumi.task import Check, Limits, Task
     from refold.core.runner import MemoryLog, Outcome, Progress, Runner
     from refold.core.state import Counters, PendingTurn, RunState, ToolCall
@@ -92,7 +99,14 @@ _HOMES = {
     "rivumi.canonical": ("preview",),
     "rivumi.claim": ("OpenCall", "SessionRefused", "SessionUndecided"),
     "rivumi.draft": ("SessionManifest",),
-    "rivumi.items": ("message", "observation", "usage"),
+    "rivumi.items": (
+        "approval_record",
+        "approval_request",
+        "check_outcome",
+        "message",
+        "observation",
+        "usage",
+    ),
     "rivumi.task": ("Check", "Limits", "Task"),
     "state": ("Counters", "PendingTurn", "RunState", "ToolCall"),
     "state_json": ("state_json",),
@@ -162,6 +176,9 @@ __all__ = [
     "Usage",
     "UserRecord",
     "WriteFailed",
+    "approval_record",
+    "approval_request",
+    "check_outcome",
     "differences",
     "fold_bytes",
     "message",

@@ -13,7 +13,7 @@ from typing import Any
 from tests.rivumi_cases import BASE, workspace
 
 from refold.core.records import Json
-from refold.core.rivumi.items import message, observation, usage
+from refold.core.rivumi.items import approval_request, message, observation, usage
 from refold.core.rivumi.task import Check, Task
 from refold.core.store.session import SessionStore
 from refold.core.store.session_run import Session
@@ -80,26 +80,16 @@ def end(session: Session, call: str = "c1", name: str = "write", content: str = 
 
 def approval(session: Session, call: str = "c1") -> dict[str, Json]:
     """The question whether a call may run."""
-    return {
-        "request_id": f"q-{call}",
-        "run_id": session.run_id,
-        "action_id": call,
-        "effect": "modify",
-        "reason": "model_tool",
-        "policy_reason": "",
-        "preview": "{}",
-        "tool_call": {"tool_call_id": call, "name": "write", "arguments": {"a": 1}},
-        "command": None,
-    }
+    asked: dict[str, Json] = {"tool_call_id": call, "name": "write", "arguments": {"a": 1}}
+    return approval_request(session.run_id, "modify", call=asked, shown="{}")
 
 
 def wait(session: Session, call: str = "c1") -> None:
     """Ask whether a call may run."""
-    session.emit(
-        "approval.requested",
-        {"request_id": f"q-{call}", "action_id": call, "effect": "modify", "reason": "model_tool"},
-        state={"phase": "waiting_approval", "pending_action": approval(session, call)},
-    )
+    request = approval(session, call)
+    said = {name: request[name] for name in ("request_id", "action_id", "effect", "reason")}
+    waiting: dict[str, Json] = {"phase": "waiting_approval", "pending_action": request}
+    session.emit("approval.requested", said, state=waiting)
 
 
 def manifest_of(run: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import pytest
 from tests.rivumi_cases import BASE, DATA, canonical
 from tests.session_story import (
     FIRST,
+    START,
     Failing,
     ask,
     begin,
@@ -52,7 +53,7 @@ from refold.core.errors import (
 )
 from refold.core.repair import PlanOutdated
 from refold.core.rivumi.claim import SessionRefused
-from refold.core.rivumi.items import message
+from refold.core.rivumi.items import approval_record, check_outcome, message
 from refold.core.rivumi.replay import replay_bytes
 from refold.core.rivumi.verdict import verdict
 from refold.core.store import files
@@ -130,7 +131,7 @@ class TestForm:
         session.emit(
             "verification.completed",
             {"name": "t", "argv": ["true"], "ok": True, "exit_code": 0, "duration_seconds": 0.5},
-            checks=[{"name": "t", "argv": ["true"], "ok": True, "exit_code": 0, "duration_seconds": 0.5}],
+            checks=[check_outcome("t", ["true"], ok=True, exit_code=0, seconds=0.5)],
         )
         session.finish("completed", reason="verified", summary="Done.", changed_files=["calc.py"])
         assert session.closed
@@ -231,9 +232,15 @@ class TestEvents:
         ask(session)
         wait(session)
         assert manifest_of(session.directory)["active_started_at"] is None
+        request = manifest_of(session.directory)["pending_action"]
         session.emit(
-            "approval.resolved", {"action_id": "c1", "decision": "allow_once"}, state={"phase": "running"}
+            "approval.resolved",
+            {"action_id": "c1", "decision": "allow_session"},
+            state={"phase": "running", "granted_effects": ["modify"]},
+            approvals=[approval_record(request, "allow_session", START)],
         )
+        (audit,) = manifest_of(session.directory)["approval_history"]
+        assert (audit["request"], audit["decided_at"]) == (request, "2026-03-01T12:00:00Z")
         session.emit("tool.started", {"tool_call_id": "c1"}, then={"pending_action": None})
         assert manifest_of(session.directory)["pending_action"]["action_id"] == "c1"
         end(session)
@@ -331,7 +338,7 @@ class TestLease:
     def test_one_process_holds_it_once(self, session: Session, runs: SessionStore) -> None:
         with pytest.raises(RunLocked):
             SessionWriterLease.acquire(session.directory)
-        with pytest.raises(SessionRefused, match="holds the run"):
+        with pytest.raises(SessionRefused, match="already locked"):
             runs.claim_and_validate_resume("run")
 
     def test_a_value_of_an_earlier_lease_is_refused(self, session: Session, runs: SessionStore) -> None:
@@ -462,6 +469,55 @@ def _emit_some(session: Session, count: int) -> str:
     except WriteFailed as error:
         return str(error)
     return ""
+
+
+RACER = """
+import sys
+from pathlib import Path
+from refold.core.errors import StoreError
+from refold.core.rivumi.claim import SessionRefused
+from refold.core.store.session import SessionStore
+store = SessionStore(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+written = 0
+while written < 5:
+    try:
+        with store.claim_and_validate_resume("run") as session:
+            session.emit("hook.completed", {"by": sys.argv[2]})
+            written += 1
+    except SessionRefused as refused:
+        assert refused.code == "busy", refused
+"""
+
+
+def test_processes_that_want_the_same_run_take_turns(runs: SessionStore) -> None:
+    begin(runs).close()
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(runs.root), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        _, said = child.communicate(timeout=120)
+        assert (child.returncode, said) == (0, "")
+    run = runs.path_of("run")
+    assert at_most_one_ahead(run) == 0
+    kinds = kinds_of(run)
+    assert (kinds.count("session.resumed"), kinds.count("hook.completed")) == (15, 15)
+    assert kinds[2:] == ["session.resumed", "hook.completed"] * 15
 
 
 class TestFailingDisk:

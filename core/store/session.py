@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -55,7 +56,7 @@ from refold.core.store.files import (
     shown,
 )
 from refold.core.store.journal import utc_now
-from refold.core.store.session_files import MANIFEST, SIDE_LIMIT, read_run
+from refold.core.store.session_files import LOCK, MANIFEST, SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
 from refold.core.store.session_run import Session
 from refold.core.store.session_tail import plan_for_log, repair_log
@@ -211,8 +212,9 @@ class SessionStore:
         decided = dict(decisions or {})
         if directory.is_symlink():
             raise NotRegular(f"{shown(directory)}: a symbolic link", remedy="name the directory itself")
-        # Looked at without the lock first: a run that is refused does not even get a lock file.
-        plan_claim(read_run(directory), decided)
+        if not _is_file(directory / LOCK):
+            # Judged without the lock first: a run that is refused does not even get a lock file.
+            plan_claim(read_run(directory), decided)
         with contextlib.ExitStack() as undo:
             try:
                 lease = SessionWriterLease.hold(directory, clock=self._clock)
@@ -240,6 +242,13 @@ class SessionStore:
             writer.close()
             raise
         return session
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _nobody(lock: Path) -> str:
