@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from refold.app import demo_rivumi
 from refold.app.cli_print import Printer
 from refold.app.demo_agent import FACTORY
 from refold.app.demo_runs import FOREIGN, KILLED, STORIES, WITH_AGENT
@@ -51,7 +52,11 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")
     printer.flush()
     shown = msgspec.structs.replace(
-        settings, roots=roots(directory), cache_dir=directory / "cache", state_dir=directory / "refold"
+        settings,
+        roots=roots(directory),
+        conversations=(conversations(directory),),
+        cache_dir=directory / "cache",
+        state_dir=directory / "refold",
     )
     with growing(directory, scratch=not keep):
         if can_show(settings):
@@ -66,12 +71,18 @@ def roots(directory: Path) -> tuple[Root, ...]:
     return (
         Root(directory / "refold" / "runs", "refold", "demo"),
         Root(directory / "fisk-ai" / "runs", "fisk-ai", "demo"),
+        Root(directory / "rivumi" / "runs", "rivumi", "demo"),
     )
+
+
+def conversations(directory: Path) -> Root:
+    """The directory of conversations under a state directory."""
+    return Root(directory / "rivumi" / "conversations", "rivumi", "demo")
 
 
 def make(directory: Path, now: datetime) -> None:
     """Write every run of the demo but the growing one, each as old as it says, seen from a moment."""
-    native, foreign = (root.path for root in roots(directory))
+    native, foreign, rivumi = (root.path for root in roots(directory))
     work = directory / "work"
     _die_writing(native, now, work)
     for story in STORIES:
@@ -84,6 +95,7 @@ def make(directory: Path, now: datetime) -> None:
         )
     for story in FOREIGN:
         story(foreign, now)
+    demo_rivumi.make(rivumi, conversations(directory).path, directory / "calc", now)
 
 
 @contextmanager

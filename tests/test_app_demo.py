@@ -22,15 +22,20 @@ from tests.terminal.terminal import Terminal
 
 from refold.app import demo
 from refold.app.cli import main
+from refold.app.demo_rivumi import CRASHED, WAITING
 from refold.app.demo_runs import KILLED
 from refold.core.errors import RunLocked
 from refold.core.examine import examine
 from refold.core.records import MetaRecord
+from refold.core.rivumi.findings import findings
+from refold.core.rivumi.verdict import verdict
 from refold.core.status import STATUSES
 from refold.core.store.catalog import Catalog
+from refold.core.store.conversations import list_conversations
 from refold.core.store.journal import JournalStore
 from refold.core.store.lock import RunLock
 from refold.core.store.reader import RunReader
+from refold.core.store.session_files import read_run
 from refold.core.summary import RunSummary
 
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
@@ -90,6 +95,9 @@ def test_sound_runs_have_no_findings(made: Path) -> None:
     for row in rows(made).values():
         if row.status not in SOUND or row.id == "rename-notes":
             continue
+        if row.format == "rivumi":
+            assert findings(read_run(Path(row.path))) == ()
+            continue
         with RunReader.open(Path(row.path)) as reader:
             reader.index_all()
             assert [finding.code for finding in examine(reader)] == [], row.id
@@ -99,8 +107,26 @@ def test_sound_runs_have_no_findings(made: Path) -> None:
 
 def test_files_are_private_and_as_old_as_they_say(made: Path) -> None:
     for row in rows(made).values():
-        assert stat.S_IMODE(Path(row.path).stat().st_mode) == 0o600
+        path = Path(row.path)
+        files = [path] if path.is_file() else [each for each in path.iterdir() if each.is_file()]
+        assert files
+        assert {stat.S_IMODE(each.stat().st_mode) for each in files} == {0o600}
         assert 0 < NOW.timestamp() - row.updated < 12 * 86_400
+
+
+def test_the_runs_of_rivumi_can_go_on_or_need_a_decision(made: Path) -> None:
+    found = {row.id: row for row in rows(made).values() if row.format == "rivumi"}
+    assert {row.status for row in found.values()} == {"crashed", "suspended"}
+    dead, waits = found[CRASHED], found[WAITING]
+    assert dead.in_flight == ("replace_text",)
+    answers = [verdict(read_run(Path(row.path))) for row in (dead, waits)]
+    assert [answer.outcome for answer in answers] == ["ask", "accept"]
+    assert answers[0].original.code == "in_flight_side_effect"
+
+
+def test_the_conversation_is_one_that_its_own_program_loads(made: Path) -> None:
+    (one,) = (one for one in list_conversations([demo.conversations(made)]) if one is not None)
+    assert (one.conversation.refusal, len(one.conversation.turns), one.conversation.completed) == ("", 3, 2)
 
 
 def test_nothing_of_the_killed_writer_is_held(made: Path) -> None:
