@@ -218,6 +218,17 @@ class TestDecisions:
         }  # fmt: skip
         assert outcome(runs.path_of("run")) == "accept"
 
+    def test_a_decision_is_about_every_call_of_that_id(self, tmp_path: Path) -> None:
+        runs = store(tmp_path)
+        with begin(runs) as session:
+            for _ in range(2):
+                ask(session)
+                start(session)
+        with runs.claim_and_validate_resume("run", decisions={"c1": Decision("failed")}):
+            pass
+        assert outcome(runs.path_of("run")) == "accept"
+        runs.claim_and_validate_resume("run").close()
+
     def test_what_is_safe_is_suggested(self, tmp_path: Path) -> None:
         run = make("08-tail-tool-completed-dangling", tmp_path)
         with pytest.raises(SessionUndecided) as undecided:

@@ -150,6 +150,8 @@ class Calls:
         life = self._current(call)
         if life is None or life.ended is not None:
             life = self._begin(CallLife(call))
+        if data.object("decision") is not None:
+            self._close_all(call, seq)
         code = data.whole("exit_code", -1) if data.raw.get("exit_code") is not None else None
         self._put(
             msgspec.structs.replace(
@@ -161,6 +163,12 @@ class Calls:
                 exit_code=code,
             )
         )
+
+    def _close_all(self, call: str, seq: int) -> None:
+        """End every life of a call: what somebody decided is about all that was left open under its id."""
+        for at, life in enumerate(self._lives):
+            if life.id == call and life.open:
+                self._lives[at] = msgspec.structs.replace(life, ended=seq, ok=False)
 
     def _transaction(self, kind: str, data: Members, seq: int) -> None:
         call = data.text("tool_call_id")

@@ -128,7 +128,7 @@ def plan_claim(snapshot: Snapshot, decisions: Mapping[str, Decision]) -> ClaimPl
     resumed = _resumed(manifest, open_calls, decisions, ended_ids)
     last, repaired = reading.state.last_sequence, ""
     if manifest.last_event_sequence == last + 1:
-        # The manifest knows more than the log proves: that must not change before the reason is told.
+        # What the manifest knows of an open call must not change before the reason is told.
         repaired = f"the manifest is one ahead: event {last + 1} was not written"
         steps = [*ended, resumed, *closing, *abandoned]
         repair = _repair(repaired, reading, manifest)
