@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 import pytest
 from tests import generate
+from tests.conversation_story import chat
 from tests.damage import KINDS, damage
+from tests.rivumi_cases import CASES, apply, make
 from tests.terminal.program import environment, refold, run
 from tests.terminal.terminal import Terminal
 
@@ -90,6 +92,83 @@ def unchanged(tree: Path) -> Iterator[Path]:
     before = picture(tree)
     yield tree
     assert picture(tree) == before
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> Path:
+    """Every recorded run of Rivumi, what can go wrong with one, nested runs, and conversations."""
+    state = tmp_path / "rivumi-state"
+    store = state / "runs"
+    for case in CASES:
+        make(case, store)
+    for edge in ("session_json_symlink", "writer_lock_symlink", "empty_events_manifest_0"):
+        apply(edge, make("03-running-clean", tmp_path / edge))
+        (tmp_path / edge / "03-running-clean").rename(store / edge)
+    shutil.copytree(store / "03-running-clean", store / "12-terminal-completed" / "subagents" / "scout1")
+    (store / "03-running-clean" / ".session.json.x1").write_bytes(b"{")
+    (store / "claimed").mkdir()
+    (store / "claimed" / ".writer.lock").write_bytes(b"pid=1 token=0\n")
+    (store / "torn").mkdir()
+    (store / "torn" / "session.json").write_bytes(b'{"phase":')
+    (store / "link").symlink_to("03-running-clean")
+    os.mkfifo(store / "torn" / "events.jsonl")
+    turns = (("One", "First.", "completed"), ("Two", "", "failed"), ("Three", "Half", ""))
+    chat(state / "conversations", *turns[:2])
+    chat(state / "conversations", *turns, name="1b" * 16)
+    chat(state / "conversations", *turns[:2], name="2c" * 16, turn_count=9)
+    for path in state.rglob("*"):
+        os.utime(path, ns=(10**18, 10**18 + 123_456_789), follow_symlinks=False)
+    return state
+
+
+DIRECTORY_COMMANDS: list[list[str]] = [
+    ["ls"],
+    ["ls", "--json", "--no-cache", "text:calc"],
+    ["state", "--json", *CASES[:8], "scout1"],
+    ["state", "--salvage", "24-invalid-json-interior"],
+    *[["replay", case, "--json"] for case in ("04-tail-tool-started", "22-torn-tail", "37-external-cli-run")],
+    ["replay", "12-terminal-completed", "--canonical"],
+    ["lineage", "34-forked-run"],
+    ["resume", "04-tail-tool-started", "--plan"],
+    ["resume", "--json"],
+    ["history"],
+    ["history", "--json"],
+    ["history", "1b", "--json"],
+    ["history", "0a", "--fork-before", "2", "--plan"],
+]
+
+
+@pytest.mark.parametrize("command", DIRECTORY_COMMANDS, ids=lambda command: " ".join(command[:3]))
+def test_a_command_changes_nothing_in_run_directories(
+    directories: Path, home: Path, command: list[str]
+) -> None:
+    before = picture(directories)
+    runs, conversations = directories / "runs", directories / "conversations"
+    done = run(*command, "--only", "--root", runs, "--root", conversations, home=home)
+
+    assert done.returncode in {0, 1, 3}, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    assert done.stdout or done.stderr
+    assert picture(directories) == before
+
+
+def test_the_screens_change_nothing_in_run_directories(directories: Path, home: Path) -> None:
+    before = picture(directories)
+    where = ("--only", "--root", directories / "runs", "--root", directories / "conversations")
+    with Terminal(refold(*where), env=environment(home)) as terminal:
+        terminal.wait("watching", limit=30)
+        terminal.press("down", "down", "s", "S", "end", "home", settle=0.3)
+        terminal.press("/", *"text:calc", "enter", settle=0.05)
+        terminal.press("r", settle=0.5)
+        terminal.press("escape", "escape", settle=0.1)
+        assert terminal.quit() == 0
+    with Terminal(refold("history", *where), env=environment(home)) as terminal:
+        terminal.wait("3 conversations", limit=30)
+        terminal.press("down", "down", "up", *"one", "enter", settle=0.1)
+        terminal.press("up", "f", settle=0.3)
+        terminal.press("escape", "escape", settle=0.2)
+        assert terminal.quit() == 0
+    assert picture(directories) == before
 
 
 def test_the_picture_sees_a_change(tree: Path) -> None:
