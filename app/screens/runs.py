@@ -235,6 +235,8 @@ class RunsScreen(GoingOnScreen):
         self._drawn = time.monotonic()
         self._draw_rows()
         self._draw_top()
+        if self._choosing is not None:
+            self._remark(counted(self._runs))
 
     def _draw_rows(self) -> None:
         """Bring the list in line with the runs; the row under the cursor stays where it is."""
