@@ -226,19 +226,16 @@ def dangling(manifest: Manifest) -> tuple[Call, ...]:
 
 
 def observed_last(manifest: Manifest, call: str) -> dict[str, Json] | None:
-    """Give the observation of a call of the last turn; the same id in an earlier turn is another call."""
+    """Give the observation of a call; one before the last turn that makes the call is of another."""
     seen: dict[str, Json] | None = None
     for item in reversed(manifest.messages):
         if not isinstance(item, dict):
-            return None
+            continue
         if item.get("role") == "assistant":
-            made = Members(item).many("tool_calls")
-            return (
-                seen
-                if any(isinstance(one, dict) and one.get("tool_call_id") == call for one in made)
-                else None
-            )
-        if seen is None and "ok" in item and item.get("tool_call_id") == call:
+            made = [one for one in Members(item).many("tool_calls") if isinstance(one, dict)]
+            if call in [one.get("tool_call_id") for one in made]:
+                return seen
+        elif "ok" in item and item.get("tool_call_id") == call:
             seen = item
     return None
 
