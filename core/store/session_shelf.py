@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -25,6 +26,10 @@ from refold.core.summary import RunSummary
 HINT: Final = "rivumi"
 _SIDE: Final = ("request.json", "result.json", "checkpoint.json")
 _MOST_NESTED: Final = 200
+_RECENT_NS: Final = 600 * 10**9
+_ROUNDS: Final = 8
+_LOOKED_AT: Final = 100
+"""Directories that are looked at in one go: each takes five looks."""
 
 Stamp: TypeAlias = tuple[int, ...]
 """Size, mtime, ctime, inode and mode of manifest and log; of a run without a manifest more files."""
@@ -70,6 +75,7 @@ class SessionShelf:
         self.held: set[str] = set()
         self._passed: dict[str, int] = {}
         """Directories that are no runs yet, and their mtimes."""
+        self._round = 0
 
     @property
     def count(self) -> int:
@@ -98,7 +104,7 @@ class SessionShelf:
                     waiting.append((found.mtime_ns, found.name, None, self))
                 else:
                     rows.append(row)
-            if number % STRETCH == STRETCH - 1:
+            if number % _LOOKED_AT == _LOOKED_AT - 1:
                 yield Progress(0, 0)
         for name in before:
             yield from self.forget(name)
@@ -126,12 +132,20 @@ class SessionShelf:
         return rows, waiting
 
     def stirred(self) -> Iterator[str | None]:
-        """Give the directories in which something was written since the last look; None for mere work."""
+        """Give the directories in which something was written since the last look; None for mere work.
+
+        Those that were quiet for long have their turn at every eighth call: whoever goes on with one of them
+        takes its lock, and that is seen at once.
+        """
+        self._round = (self._round + 1) % _ROUNDS
+        recent = time.time_ns() - _RECENT_NS
         known = {name: look.changed_ns for name, look in self.looks.items()}
         known.update(self._passed)
         for number, (name, changed) in enumerate(known.items()):
             if number % STRETCH == STRETCH - 1:
                 yield None
+            if changed < recent and number % _ROUNDS != self._round and name not in self.unsettled:
+                continue
             if name in self.unsettled or _changed(self.path_of(name)) != changed:
                 yield name
 
@@ -216,7 +230,8 @@ class SessionShelf:
         look = look_at(self.directory, name, sure=self.root.hint == HINT)
         if look is None:
             changed = _changed(self.path_of(name))
-            if changed:
+            # What is no run after so long will not become one while we look; there may be thousands.
+            if changed > time.time_ns() - _RECENT_NS:
                 self._passed[name] = changed
             return
         yield look
@@ -244,11 +259,13 @@ def look_at(root: str, name: str, *, sure: bool) -> Look | None:
         if not stat.S_ISDIR(own.st_mode):
             return None
         found = [_stat(f"{path}/{part}") for part in (MANIFEST, EVENTS)]
-        lock, nested = _stat(f"{path}/{LOCK}"), _stat(f"{path}/{NESTED}")
         if found[0] is None:
             found += [_stat(f"{path}/{part}") for part in _SIDE]
-            if not any(found) and not (sure and (lock is not None or _has_traces(path))):
+            if not any(found) and not sure:
                 return None
+        lock, nested = _stat(f"{path}/{LOCK}"), _stat(f"{path}/{NESTED}")
+        if not any(found) and lock is None and not _has_traces(path):
+            return None
     except PermissionError:
         return _odd(name, None, "not permitted to look into it", "E_PERM") if sure else None
     except FileNotFoundError:
