@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ from refold.core.store.conversations import list_conversations, load_conversatio
 from refold.core.store.roots import Root
 
 PARSER = "0a" * 16
+NOW = datetime(2026, 12, 1, 12, tzinfo=UTC).timestamp()
+Compare = Callable[..., bool]
 
 
 def settings(root: Path) -> Settings:
@@ -288,3 +291,36 @@ def test_a_caller_reads_the_choice_from_standard_output(store: Path, tmp_path: P
     assert out.read_bytes() == b""
     done = run(command, "--print", "--only", "--root", root, home=tmp_path)
     assert len(done.stdout.split()) == (4 if command == "history" else 1)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_history(
+    snap_compare: Compare, store: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(store.parent)
+    given = settings(Path(store.name))
+    screen = HistoryScreen(given, now=lambda: NOW)
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await until(lambda: not screen._is_reading and screen.prompt.is_open)
+        await pilot.press(*"re", "down")
+        await until(lambda: len(names(screen)) == 3)
+        await pilot.pause()
+
+    assert snap_compare(RefoldApp(given, lambda: screen), terminal_size=size, run_before=ready)
+
+
+def test_a_conversation_and_the_plan_of_a_fork(
+    snap_compare: Compare, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda count: "5e" * count)
+    given = settings(store)
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await pilot.press("f")
+        await until(lambda: isinstance(pilot.app.screen, ChatForkScreen))
+        await pilot.pause()
+
+    app = RefoldApp(given, lambda: ChatScreen(store / PARSER))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=ready)

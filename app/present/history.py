@@ -127,7 +127,7 @@ def preview(one: Listed, width: int, height: int, now: float, *, zone: tzinfo | 
     turns: list[Line] = []
     for turn in found.turns[-max(1, height - len(head) - len(foot)) :]:
         mark, role = _ENDS[turn.end]
-        said = [Cell(Safe(f"{mark}  "), role), cell(turn.prompt.strip(), "user", _READ)]
+        said = [*_apart(Safe(f"{mark}  "), role), cell(turn.prompt.strip(), "user", _READ)]
         if turn.reply:
             said += [Cell(Safe(" → "), "dim"), cell(turn.reply.strip(), "assistant", _READ)]
         turns.append(_labelled(f"Turn {turn.number}", said, width))
@@ -149,14 +149,14 @@ def _standing(one: Listed, width: int) -> Iterator[Line]:
     found = one.conversation
     if found.refusal:
         said = f"⚠ its own program would not load it: {found.refusal}"
-        yield fit([cell(said, "problem", _TEXT)], width)
+        yield fit(_apart(safe.line(said, _TEXT), "problem"), width)
     elif one.held:
-        yield fit([cell("● a process is seen holding its lock", "good")], width)
+        yield fit(_apart(Safe("● a process is seen holding its lock"), "good"), width)
     elif found.open_turn is not None:
         said = f"⋯ turn {found.open_turn.number} never ended: a resume closes it as interrupted"
-        yield fit([cell(said, "warn")], width)
+        yield fit(_apart(Safe(said), "warn"), width)
     elif found.ahead:
-        yield fit([cell("⋯ its log is one event ahead: a resume puts that right", "warn")], width)
+        yield fit(_apart(Safe("⋯ its log is one event ahead: a resume puts that right"), "warn"), width)
 
 
 def program(one: Listed) -> str:
@@ -187,7 +187,7 @@ class TurnRows:
         return fit(
             [
                 Cell(number, "dim"),
-                Cell(safe.fit(Safe(mark), 15), role),
+                *_apart(safe.fit(Safe(mark), 15), role),
                 cell(turn.prompt.strip(), "user", _READ),
             ],
             width,
@@ -201,7 +201,7 @@ def turn_lines(turn: Turn, width: int) -> list[Line]:
     lines += [(), (Cell(Safe("Reply"), "dim"),)]
     lines += _block(turn.reply, width, "assistant") if turn.reply else [(Cell(Safe("none recorded"), "dim"),)]
     mark, role = _ENDS[turn.end]
-    end = [Cell(Safe(mark), role)]
+    end = _apart(Safe(mark), role)
     if turn.why:
         end.append(cell(f"  {turn.why}", "problem", _READ))
     return [*lines, (), fit(end, width)]
@@ -245,6 +245,11 @@ def nothing_matches(hidden: int) -> list[Line]:
         (),
         (Cell(Safe("esc"), "key"), Cell(Safe(" shows all"), "dim")),
     ]
+
+
+def _apart(text: Safe, role: Role) -> list[Cell]:
+    """Draw the glyph apart: where the font lacks it, the words keep their own spacing in exported pictures."""
+    return [Cell(Safe(text[:1]), role), Cell(Safe(text[1:2])), Cell(Safe(text[2:]), role)]
 
 
 def _labelled(label: str, said: Sequence[Cell], width: int) -> Line:
