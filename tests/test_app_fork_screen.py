@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.on_screen import settings, shown, type_into, until
 from textual.pilot import Pilot
@@ -49,10 +50,7 @@ def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settin
     shutil.copytree(runs, "demo")
     plain_settings = settings(Path())
     roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
-    return Settings(
-        **{name: getattr(plain_settings, name) for name in plain_settings.__slots__ if name != "roots"},
-        roots=roots,
-    )
+    return msgspec.structs.replace(plain_settings, roots=roots)
 
 
 def killed(given: Settings) -> Path:

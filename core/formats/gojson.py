@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from json.encoder import encode_basestring
+
+import msgspec
 
 from refold.core.errors import BadRecord
 from refold.core.formats.tolerant import MAX_DEPTH, scrub
@@ -16,8 +19,10 @@ from refold.core.records import Json
 
 _HTML = re.compile("[<>&\u2028\u2029]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_HTML_BYTES = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
+_QUICK = msgspec.json.Encoder().encode
+_MARKUP = tuple((mark.encode(), b"\\u%04x" % ord(mark)) for mark in "<>&\u2028\u2029")
 _SPACED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[ \t\r\n]++', re.DOTALL)
+_SCALARS = frozenset({str, int, bool, type(None)})
 
 
 class SpelledObject(dict[str, Json]):
@@ -44,10 +49,6 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def _escape_bytes(match: re.Match[bytes]) -> bytes:
-    return b"\\u%04x" % ord(match[0].decode())
-
-
 def string(text: str) -> str:
     """Give a text as a JSON string."""
     return _HTML.sub(_escape, encode_basestring(scrub(text)))
@@ -57,7 +58,7 @@ def compact(raw: bytes) -> bytes:
     """Give a JSON text without its white space and with the same escapes of markup, else untouched."""
     if any(space in raw for space in (b" ", b"\n", b"\t", b"\r")):
         raw = _SPACED.sub(lambda match: match[0] if match[0][:1] == b'"' else b"", raw)
-    return _HTML_BYTES.sub(_escape_bytes, raw)
+    return _marked_up(raw)
 
 
 def encode(value: Json) -> bytes:
@@ -66,16 +67,68 @@ def encode(value: Json) -> bytes:
     Raises:
         BadRecord: the value has no JSON text (NaN, a number of thousands of digits) or nests too deep.
     """
+    return encode_plain(value) or encode_exactly(value)
+
+
+def encode_plain(value: Json) -> bytes | None:
+    """Give the same text for what is made of plain texts, whole numbers, lists and objects; None otherwise.
+
+    Several times as quick, and what it gives is sure to be JSON that we read.
+    """
+    if not _is_plain(value, 0):
+        return None
+    try:
+        return _marked_up(_QUICK(value))
+    except (ValueError, OverflowError):
+        # Half a pair of surrogates, or a number of thousands of digits.
+        return None
+
+
+def encode_exactly(value: Json) -> bytes:
+    """Give any value as one JSON text, number by number and key by key.
+
+    Raises:
+        BadRecord: as `encode` does.
+    """
     parts: list[bytes] = []
     _write(value, parts, 0)
     return b"".join(parts)
+
+
+def _is_plain(value: Json, depth: int) -> bool:
+    """Say whether msgspec spells a value as we do, markup apart: it spells floats in another way."""
+    members: Iterable[Json]
+    # Exact types: an object that keeps its spelling is a dict as well.
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                return False
+        members = value.values()
+    elif type(value) is list:
+        members = value
+    else:
+        return type(value) in _SCALARS
+    if depth >= MAX_DEPTH:
+        return False
+    for member in members:  # noqa: SIM110 - a generator costs more than what it asks
+        if type(member) not in _SCALARS and not _is_plain(member, depth + 1):
+            return False
+    return True
+
+
+def _marked_up(raw: bytes) -> bytes:
+    """Escape markup in a JSON text, where it can only stand within strings."""
+    for mark, escaped in _MARKUP:
+        if mark in raw:
+            raw = raw.replace(mark, escaped)
+    return raw
 
 
 def keep_spelling(value: Json, raw: bytes) -> Json:
     """Give the value with its spelling where encoding it would spell it in another way."""
     if not isinstance(value, dict | list):
         return value
-    usual = _HTML.sub(_escape, _PLAIN.encode(value)).encode()
+    usual = _marked_up(_PLAIN.encode(value).encode())
     if usual == raw or usual == (spelling := compact(raw)):
         return value
     return SpelledObject(value, spelling) if isinstance(value, dict) else SpelledList(value, spelling)

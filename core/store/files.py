@@ -157,7 +157,7 @@ def fsync_directory(path: Path) -> bool:
     return True
 
 
-def append_durably(fd: int, data: bytes, path: Path) -> None:
+def append_durably(fd: int, data: bytes, path: Path, *, end: int | None = None) -> None:
     """Add data to the end of a file opened for appending; on return it is on disk.
 
     One write and one fsync. What a failed write left behind is cut off again, so that nothing later can
@@ -165,10 +165,16 @@ def append_durably(fd: int, data: bytes, path: Path) -> None:
     marked clean although they are lost, and a second fsync would lie (design/safety.md 1, fsyncgate).
     Either way the caller must stop using the descriptor.
 
+    Args:
+        fd: the file.
+        data: what to add.
+        path: its name, for errors.
+        end: its size where the caller has just looked.
+
     Raises:
         WriteFailed: the data is not known to be durable.
     """
-    start = os.fstat(fd).st_size
+    start = os.fstat(fd).st_size if end is None else end
     try:
         write_all(fd, data)
     except BaseException as error:
@@ -187,12 +193,14 @@ def append_durably(fd: int, data: bytes, path: Path) -> None:
 
 def write_all(fd: int, data: bytes) -> None:
     """Write every byte, going on after a short write to learn why it was short."""
-    rest = memoryview(data)
+    rest: bytes | memoryview = data
     while rest:
         written = os.write(fd, rest)
+        if written == len(rest):
+            return
         if written <= 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        rest = rest[written:]
+        rest = memoryview(rest)[written:]
 
 
 def cut_back(fd: int, size: int) -> bool:

@@ -61,6 +61,10 @@ class WritableFormat(Format, Protocol):
         """Give the one line, newline included, that stands for a record in a run of this version."""
         ...
 
+    def plain_line(self, record: Record, version: int) -> bytes | None:
+        """Give that line if it is sure to be read again; None where only reading it tells."""
+        ...
+
 
 def utc_now() -> datetime:
     """Give the time of the system's clock."""
@@ -160,7 +164,7 @@ class Journal:
             line, decoder = self._checked(self._stamped(record, seq))
             try:
                 self._require_undisturbed()
-                append_durably(self._own.fileno(), line, self.path)
+                append_durably(self._own.fileno(), line, self.path, end=self._end)
                 self._make_name_durable()
                 self._decoder, self._empty = decoder, False
                 self._end += len(line)
@@ -182,16 +186,18 @@ class Journal:
         return msgspec.structs.replace(record, seq=seq, time=record.time or now)
 
     def _checked(self, record: Record) -> tuple[bytes, Decoder]:
-        """Give the line of a record, read back once: what we could not read must not be written."""
+        """Give the line of a record, read back if need be: what we could not read must not be written."""
         decoder = self._decoder
         if isinstance(record, MetaRecord):
             decoder = self._format.decoder(self._format.encode(record))
-        line = self._format.encode(record, decoder.version)
+        plain = self._format.plain_line(record, decoder.version)
+        line = self._format.encode(record, decoder.version) if plain is None else plain
         if not line or line.find(b"\n") != len(line) - 1:
             raise BadRecord("the record does not make one line")
         if not decoder.readable:
             raise UnsupportedVersion(decoder.version, decoder.supported)
-        decoder.record(line[:-1])
+        if plain is None:
+            decoder.record(line[:-1])
         return line, decoder
 
     def _already_there(self, record: Record, seq: int) -> int:
@@ -227,16 +233,16 @@ class Journal:
                 f"{shown(self._lock.path)}: the lock file was removed or replaced: others may write this run",
                 remedy="find out what removed it, then open the run again",
             )
-        if not self._own.still_ours():
+        found = self._own.found()
+        if found is None:
             raise WriteFailed(
                 f"{shown(self.path)}: the file was removed or replaced; the record was not written",
                 remedy="open the run again if it is still there",
             )
-        size = os.fstat(self._own.fileno()).st_size
-        if size != self._end:
+        if found.st_size != self._end:
             raise WriteFailed(
-                f"{shown(self.path)}: somebody else changed the file: it has {size} bytes, not {self._end}; "
-                "the record was not written",
+                f"{shown(self.path)}: somebody else changed the file: it has {found.st_size} bytes, "
+                f"not {self._end}; the record was not written",
                 remedy="find out who writes it, then open the run again",
             )
 

@@ -45,6 +45,9 @@ class RunLock:
     def __init__(self, file: io.FileIO, path: Path) -> None:
         self._file = file
         self.path = path
+        # The file behind an open descriptor stays the same one: it is asked who it is once.
+        self._locked = os.fstat(file.fileno())
+        self._name = os.fspath(path)
         _HELD.add(self)
 
     @classmethod
@@ -104,13 +107,17 @@ class RunLock:
 
     def still_ours(self) -> bool:
         """Say whether the path still leads to the very file that we locked."""
+        return self.found() is not None
+
+    def found(self) -> os.stat_result | None:
+        """Give what the path leads to where that is the very file that we locked, else None."""
         if not self.held:
-            return False
+            return None
         try:
-            named = os.lstat(self.path)
+            named = os.lstat(self._name)
         except OSError:
-            return False
-        return os.path.samestat(named, os.fstat(self._file.fileno()))
+            return None
+        return named if os.path.samestat(named, self._locked) else None
 
     def release(self) -> None:
         """Give the lock up; once is enough."""
