@@ -200,6 +200,12 @@ class TestAppend:
         with store.create("a", META) as journal:
             before = store.path_of("a").read_bytes()
             for line in (b"{}\n{}\n", b"{}", b""):
+                with monkeypatch.context() as patch:
+                    patch.setattr(NATIVE, "plain_line", lambda record, version, line=line: line)
+                    with pytest.raises(BadRecord, match="one line"):
+                        journal.append(user("x"))
+            monkeypatch.setattr(NATIVE, "plain_line", lambda record, version: None)
+            for line in (b"{}\n{}\n", b"{}", b""):
                 monkeypatch.setattr(NATIVE, "encode", lambda record, version=None, line=line: line)
                 with pytest.raises(BadRecord, match="one line"):
                     journal.append(user("x"))

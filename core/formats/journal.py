@@ -85,6 +85,12 @@ class JournalFormat:
             version = record.version if isinstance(record, MetaRecord) else self.supported
         return write(record, self._neutral if self._is_neutral(version) else self._wire)
 
+    def plain_line(self, record: Record, version: int) -> bytes | None:
+        """Give the same line for a record that is sure to be read again; None where only reading it tells."""
+        from refold.core.formats.writing import write_plain
+
+        return write_plain(record, self._neutral if self._is_neutral(version) else self._wire)
+
     def resumed_by(self, version: int) -> str:
         """Say who resumes a run of a version, as a phrase; empty where it is always we (2.3 and 8.17)."""
         if self.keeps_lineage:

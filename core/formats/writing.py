@@ -7,7 +7,8 @@ spelling keeps it.
 from __future__ import annotations
 
 from refold.core.formats.exact import Dialect
-from refold.core.formats.gojson import encode
+from refold.core.formats.fields import MAX_INT, MAX_SEQ
+from refold.core.formats.gojson import encode, encode_plain
 from refold.core.records import (
     AssistantRecord,
     Fingerprint,
@@ -29,6 +30,49 @@ _YEAR_ONE = "0001-01-01T00:00:00Z"
 
 def write(record: Record, dialect: Dialect) -> bytes:
     """Give the line of a record, newline included; raise BadRecord where a value has no JSON text."""
+    return encode(_envelope(record, dialect)) + b"\n"
+
+
+def write_plain(record: Record, dialect: Dialect) -> bytes | None:
+    """Give the same line where it is sure to be read again, whatever its blocks say; None otherwise."""
+    if not _is_plain(record, dialect):
+        return None
+    text = encode_plain(_envelope(record, dialect))
+    return None if text is None else text + b"\n"
+
+
+def _is_plain(record: Record, dialect: Dialect) -> bool:
+    """Say whether the fields of a record have the types that a reader wants; wire blocks may be anything."""
+    if (
+        dialect.neutral
+        or isinstance(record, MetaRecord | IncompleteRecord | UnknownRecord)
+        or record.resumed is not None
+        or type(record.seq) is not int
+        or not 0 < record.seq <= MAX_SEQ
+        or (record.time is not None and type(record.time) is not str)
+    ):
+        return False
+    if isinstance(record, ToolResultRecord):
+        return type(record.tool_use_id) is str and record.decision is None
+    if isinstance(record, TerminalRecord):
+        return type(record.reason) is str and type(record.message) is str
+    if type(record.message.role) is not str:
+        return False
+    return isinstance(record, UserRecord) or (
+        type(record.stop_reason) is str
+        and _is_whole(record.iteration)
+        and _is_whole(record.in_tokens)
+        and _is_whole(record.out_tokens)
+        and _is_whole(record.cache_read_tokens)
+        and _is_whole(record.cache_create_tokens)
+    )
+
+
+def _is_whole(number: int) -> bool:
+    return type(number) is int and -MAX_INT - 1 <= number <= MAX_INT
+
+
+def _envelope(record: Record, dialect: Dialect) -> dict[str, Json]:
     kind, payload = _payload(record, dialect)
     protocol = record.protocol if isinstance(record, UnknownRecord) else dialect.prefix + kind
     envelope: dict[str, Json] = {"seq": record.seq, "protocol": protocol}
@@ -39,7 +83,7 @@ def write(record: Record, dialect: Dialect) -> bytes:
         if dialect.native and resumed is not None:
             payload["resumed"] = _resumed_json(resumed)
         envelope[kind] = payload
-    return encode(envelope) + b"\n"
+    return envelope
 
 
 def _payload(record: Record, dialect: Dialect) -> tuple[str, dict[str, Json] | None]:
