@@ -248,7 +248,7 @@ def nothing_matches(hidden: int) -> list[Line]:
 
 
 def _apart(text: Safe, role: Role) -> list[Cell]:
-    """Draw the glyph apart: where the font lacks it, the words keep their own spacing in exported pictures."""
+    """Draw the glyph apart: where the font lacks it, the words keep their spacing in exported pictures."""
     return [Cell(Safe(text[:1]), role), Cell(Safe(text[1:2])), Cell(Safe(text[2:]), role)]
 
 

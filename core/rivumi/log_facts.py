@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from refold.core.formats.tolerant import MAX_DEPTH
 from refold.core.records import Json
 from refold.core.rivumi.calls import Calls
 from refold.core.rivumi.events import BOM, Event, read_log
@@ -24,6 +25,10 @@ _CALLS: Final = frozenset(
         "tool.requested",
         "tool.started",
         "tool.completed",
+        "approval.requested",
+        "approval.reused",
+        "approval.resolved",
+        "approval.abandoned",
         "verification.started",
         "verification.completed",
         "verification.reused",
@@ -35,6 +40,8 @@ _TELLING: Final = frozenset(
     {*_CALLS, *ENDS, "run.created", "run.forked", "session.resumed", "session.continued", "model.completed"}
 )
 """The types whose data counts for a row."""
+_OBJECT: Final = ord("{")
+_TOO_MUCH: Final = 2**63
 _MOST_STRETCHES: Final = 1000
 _MOST_IDS: Final = 16
 _LONGEST_WORDS: Final = 500
@@ -98,12 +105,15 @@ class LogFacts:
             self._lines += ended
             return ended
         try:
+            if not raw.isascii():
+                raw.decode()
             line = _decode(raw)
             data: Json = msgspec.json.decode(line.data) if line.event_type in _TELLING else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
             return self._read_slowly(raw, ended=ended)
         blank = not line.event_type or line.event_type != line.event_type.strip()
-        if line.sequence < 0 or blank or not isinstance(data, dict):
+        plain = memoryview(line.data)[0] == _OBJECT and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH
+        if not 0 <= line.sequence < _TOO_MUCH or blank or not plain or not isinstance(data, dict):
             return self._read_slowly(raw, ended=ended)
         self._lines += 1
         self.unterminated = not ended
