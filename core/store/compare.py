@@ -1,0 +1,306 @@
+"""Reads two runs side by side: where they part by their bytes, then which records stand for each other.
+
+The bytes up to the parting are compared in blocks and never decoded, so that two forks of 100 MB part in a
+fraction of a second, and in the memory that two blocks take (design/contracts.md "diff").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from refold.core.columns import SEQUENCED
+from refold.core.compare import Face, align, face_of, face_of_bytes, same_start
+from refold.core.errors import BadRecord, StoreError
+from refold.core.records import ForkOrigin, MetaRecord
+from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
+from refold.core.store.resolve import resolve
+from refold.core.store.roots import SUFFIX, Root
+from refold.core.store.session_files import is_run_directory
+from refold.core.store.session_origin import fork_origin
+
+_BLOCK: Final = 1 << 20
+_FIRST: Final = 1 << 16
+_LONGEST_META: Final = 4 << 20
+"""A first line above this many bytes is compared as bytes, not by what it says."""
+_DECODED: Final = 1 << 18
+"""A record above this many bytes is known by its bytes alone."""
+_SLICE: Final = 0.003
+
+
+class Parting(NamedTuple):
+    """Where two runs part: of each the first byte of the first line that the other does not have."""
+
+    a: int
+    b: int
+    seq: int | None
+    """The last sequence that they have in common; None where there is none, or it cannot be read there."""
+
+
+class Match(NamedTuple):
+    """Two items that stand for each other, or one that stands alone."""
+
+    a: int | None
+    b: int | None
+    same: bool = False
+    """They say the same and make the same calls."""
+    said: bool = False
+    """They say the same, whatever they call."""
+    calls: tuple[bool, ...] = ()
+    """Of each call that both make whether it is the same."""
+
+
+class Comparison(NamedTuple):
+    """Two runs side by side."""
+
+    common: int | None
+    """The last common sequence."""
+    common_a: int
+    """So many items of the one are common; further ones may be alike, but stand behind a difference."""
+    common_b: int
+    stop_a: int
+    """Items of the one up to which it was looked at."""
+    stop_b: int
+    pairs: tuple[Match, ...]
+    """Everything behind the parting, aligned."""
+
+    @property
+    def same(self) -> bool:
+        """Whether they do not part at all."""
+        return (self.common_a, self.common_b) == (self.stop_a, self.stop_b)
+
+
+def parting(
+    a: RunReader, b: RunReader, end_a: int | None = None, end_b: int | None = None
+) -> Iterator[Parting | None]:
+    """Find where two runs part, a block at a time.
+
+    Args:
+        a: the one run.
+        b: the other.
+        end_a: the byte before which the one is looked at; None for all of it.
+        end_b: the byte before which the other is looked at; None for all of it.
+
+    Yields:
+        None for each block that is alike; last of all the parting.
+    """
+    stop_a = a.size if end_a is None else min(end_a, a.size)
+    stop_b = b.size if end_b is None else min(end_b, b.size)
+    at_a, at_b = _after_start(a, b, stop_a, stop_b)
+    started = bool(at_a)
+    if not started:
+        at_a, at_b = _first_line(a, stop_a)[0], _first_line(b, stop_b)[0]
+    begun, shift = at_a, at_b - at_a
+    line_a = at_a
+    while at_a < stop_a and at_b < stop_b:
+        size = min(_BLOCK, stop_a - at_a, stop_b - at_b)
+        mine, theirs = a.bytes_at(at_a, size), b.bytes_at(at_b, size)
+        alike = _alike(mine, theirs)
+        newline = mine.rfind(b"\n", 0, alike)
+        if newline >= 0:
+            line_a = at_a + newline + 1
+        at_a, at_b = at_a + alike, at_b + alike
+        if alike < size:
+            break
+        yield None
+    if line_a < at_a and _ends(a, at_a, stop_a) and _ends(b, at_b, stop_b):
+        # One of them lacks the newline behind its last record.
+        line_a = at_a
+    common = started or line_a > begun
+    yield Parting(line_a, line_a + shift, _last_seq(a, line_a) if common else None)
+
+
+def compare(
+    a: RunReader, b: RunReader, stop_a: int | None = None, stop_b: int | None = None
+) -> Iterator[Parting | Comparison | None]:
+    """Put two runs side by side, in small steps.
+
+    Args:
+        a: the one run.
+        b: the other; may read the same file.
+        stop_a: so many items of the one count, and its index has them; None for all.
+        stop_b: so many items of the other count; likewise.
+
+    Yields:
+        First where they part, as soon as that is known; last the comparison; None for work in between.
+    """
+    found = Parting(0, 0, None)
+    for step in parting(a, b, _end_of(a, stop_a), _end_of(b, stop_b)):
+        if step is not None:
+            found = step
+            yield found
+        else:
+            yield None
+    for reader, stop in ((a, stop_a), (b, stop_b)):
+        while stop is None and not reader.step(_SLICE):
+            yield None
+    whole_a = a.timeline.items if stop_a is None else stop_a
+    whole_b = b.timeline.items if stop_b is None else stop_b
+    common_a = min(whole_a, bisect_left(a.timeline.columns.offset, found.a))
+    common_b = min(whole_b, bisect_left(b.timeline.columns.offset, found.b))
+    faces_a: list[Face] = []
+    faces_b: list[Face] = []
+    for reader, faces, places in (
+        (a, faces_a, range(common_a, whole_a)),
+        (b, faces_b, range(common_b, whole_b)),
+    ):
+        for item in places:
+            faces.append(_face(reader, item))
+            yield None
+    pairs = tuple(
+        _match(
+            None if pair.a is None else common_a + pair.a,
+            None if pair.b is None else common_b + pair.b,
+            None if pair.a is None else faces_a[pair.a],
+            None if pair.b is None else faces_b[pair.b],
+        )
+        for pair in align(faces_a, faces_b)
+    )
+    yield Comparison(_seq_before(a, common_a), common_a, common_b, whole_a, whole_b, pairs)
+
+
+def parent_of(
+    path: Path, meta: MetaRecord | None, roots: tuple[Root, ...], notes: NotesStore | None = None
+) -> Path | None:
+    """Find the run that a run was forked from, by its id: beside it first; None where there is none.
+
+    Args:
+        path: the fork.
+        meta: its meta record, where it has one.
+        roots: where else its parent may lie.
+        notes: where the lineage of runs is kept whose format has no place for it.
+    """
+    origin = origin_of(path, meta, notes)
+    if origin is None or not origin.run_id or "/" in origin.run_id or "\0" in origin.run_id:
+        return None
+    for near in (path.with_name(origin.run_id + SUFFIX), path.with_name(origin.run_id)):
+        if near != path and (near.is_file() or is_run_directory(near)):
+            return near
+    with suppress(StoreError):
+        found = resolve(origin.run_id, roots)
+        return None if found == path else found
+    return None
+
+
+def origin_of(path: Path, meta: MetaRecord | None, notes: NotesStore | None = None) -> ForkOrigin | None:
+    """Give what is known about where a run was forked from: from itself, else from our notes."""
+    if meta is not None and meta.forked_from is not None:
+        return meta.forked_from
+    if is_run_directory(path):
+        return fork_origin(path)
+    return notes.read(path).forked_from if notes is not None else None
+
+
+def _match(a: int | None, b: int | None, face_a: Face | None, face_b: Face | None) -> Match:
+    if face_a is None or face_b is None:
+        return Match(a, b)
+    said = (face_a.kind, face_a.said) == (face_b.kind, face_b.said)
+    calls = tuple(mine == theirs for mine, theirs in zip(face_a.calls, face_b.calls, strict=False))
+    return Match(a, b, face_a == face_b, said, calls)
+
+
+def _after_start(a: RunReader, b: RunReader, stop_a: int, stop_b: int) -> tuple[int, int]:
+    """Give the byte after the meta record of each, where both were started with the same; else 0 and 0."""
+    begun_a, end_a = _first_line(a, stop_a)
+    begun_b, end_b = _first_line(b, stop_b)
+    metas: list[MetaRecord] = []
+    for reader, begun, end in ((a, begun_a, end_a), (b, begun_b, end_b)):
+        try:
+            record = reader.decoder.record(reader.bytes_at(begun, end - begun).removesuffix(b"\n"))
+        except BadRecord:
+            return 0, 0
+        if isinstance(record, MetaRecord):
+            metas.append(record)
+    return (end_a, end_b) if len(metas) == 2 and same_start(*metas) else (0, 0)
+
+
+def _first_line(reader: RunReader, stop: int) -> tuple[int, int]:
+    """Give the bytes of the first line that is not blank, its newline included; none where it is too long."""
+    start, size = 0, _FIRST
+    while start < stop:
+        head = reader.bytes_at(start, min(size, stop - start))
+        text = head.lstrip(b" \t\r\n")
+        begun = start + len(head) - len(text)
+        if not head:
+            break
+        if not text:
+            start = begun
+            continue
+        newline = text.find(b"\n")
+        if newline >= 0:
+            return begun, begun + newline + 1
+        if start + len(head) >= stop:
+            return begun, stop
+        if len(text) > _LONGEST_META:
+            return begun, begun
+        start, size = begun, size * 4
+    return start, start
+
+
+def _alike(a: bytes, b: bytes) -> int:
+    """Give with how many bytes both begin."""
+    if a == b:
+        return len(a)
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _ends(reader: RunReader, at: int, stop: int) -> bool:
+    """Say whether a line ends here, with a newline or with the file."""
+    return at >= stop or reader.bytes_at(at, 1) == b"\n"
+
+
+def _last_seq(reader: RunReader, end: int) -> int | None:
+    """Give the sequence of the last record before a byte; None where that cannot be told in a few reads."""
+    size = _FIRST
+    while size <= _LONGEST_META:
+        start = max(0, end - size)
+        text = reader.bytes_at(start, end - start).rstrip(b" \t\r\n")
+        newline = text.rfind(b"\n")
+        if newline >= 0 or start == 0:
+            try:
+                return reader.decoder.record(text[newline + 1 :]).seq
+            except BadRecord:
+                return None
+        size *= 4
+    return None
+
+
+def _end_of(reader: RunReader, stop: int | None) -> int | None:
+    """Give the byte behind the last item that counts, its newline included."""
+    if stop is None:
+        return None
+    return reader.timeline.span(stop - 1).end + 1 if stop else 0
+
+
+def _seq_before(reader: RunReader, items: int) -> int | None:
+    columns = reader.timeline.columns
+    return next(
+        (columns.seq[item] for item in range(items - 1, -1, -1) if columns.flags[item] & SEQUENCED), None
+    )
+
+
+def _face(reader: RunReader, item: int) -> Face:
+    kind = reader.timeline.kind(item)
+    span = reader.timeline.span(item)
+    if span.end - span.start <= _DECODED:
+        with suppress(BadRecord):
+            face = face_of(kind, reader.record(item))
+            if face is not None:
+                return face
+    return face_of_bytes(kind, _pieces(reader, span.start, span.end))
+
+
+def _pieces(reader: RunReader, start: int, end: int) -> Iterator[bytes]:
+    for place in range(start, end, _BLOCK):
+        yield reader.bytes_at(place, min(_BLOCK, end - place))
