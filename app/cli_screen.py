@@ -109,9 +109,9 @@ def choose_run(settings: Settings, base: str, printer: Printer | None = None) ->
     chosen: list[str] = []
 
     def first() -> Screen[None]:
-        from refold.app.screens.runs import Choosing, RunsScreen
+        from refold.app.screens.choose_run import ChooseRunScreen
 
-        return RunsScreen(settings, choosing=Choosing(base, chosen.append if printer is not None else None))
+        return ChooseRunScreen(settings, base, chosen.append if printer is not None else None)
 
     if printer is None:
         return show_first(settings, first)

@@ -23,10 +23,10 @@ from refold.app.lines import cells, plain
 from refold.app.main import RefoldApp
 from refold.app.present import history as present
 from refold.app.screens.chat import ChatForkScreen, ChatScreen
+from refold.app.screens.choose_run import ChooseRunScreen
 from refold.app.screens.history import HistoryScreen
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeScreen
-from refold.app.screens.runs import Choosing, RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
@@ -189,7 +189,7 @@ async def test_resume_without_a_run_filters_and_chooses(tmp_path: Path) -> None:
         make(case, runs)
     told: list[str] = []
     for chosen in (told.append, None):
-        screen = RunsScreen(settings(runs), choosing=Choosing("status:suspended,crashed", chosen))
+        screen = ChooseRunScreen(settings(runs), "status:suspended,crashed", chosen)
         async with RefoldApp(settings(runs), lambda: screen).run_test(size=Size(120, 40)) as pilot:  # noqa: B023
             await until(lambda: len(screen._rows) == 2 and screen.prompt.is_open)  # noqa: B023
             await pilot.press(*"pending", "enter")
@@ -204,7 +204,7 @@ async def test_esc_gives_the_list_back_and_leaves(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     make("03-running-clean", runs)
     make("16-pending-approval", runs)
-    screen = RunsScreen(settings(runs), choosing=Choosing("status:suspended,crashed"))
+    screen = ChooseRunScreen(settings(runs), "status:suspended,crashed")
     async with RefoldApp(settings(runs), lambda: screen).run_test(size=Size(120, 40)) as pilot:
         await until(lambda: len(screen._rows) == 2 and screen.prompt.is_open)
         await pilot.press(*"xyz")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -62,27 +62,19 @@ _TALL: Final = 36
 _STORES: Final = frozenset({"runs", "empty"})
 
 
-class Choosing(NamedTuple):
-    """The list is shown to choose a run from: what is typed filters at once."""
-
-    base: str
-    """The filter that holds in any case."""
-    chosen: Callable[[str], None] | None = None
-    """Told the id that was picked, and the program ends; None to resume the run here."""
-
-
 class RunsScreen(GoingOnScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("runs")]
+    PURPOSE: ClassVar[Safe] = Safe("filter")
+    """What stands before the filter that is typed."""
 
     def __init__(
         self,
         settings: Settings,
         filter_text: str = "",
         *,
-        choosing: Choosing | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Show the runs.
@@ -90,13 +82,13 @@ class RunsScreen(GoingOnScreen):
         Args:
             settings: Where to look, where the cache lies, which columns.
             filter_text: The filter to begin with.
-            choosing: What a run is to be chosen for; None to look around.
             now: The clock that ages and dates in filters count from.
         """
         super().__init__()
         self._settings = settings
         self._filter_text = filter_text
-        self._choosing = choosing
+        self._base = ""
+        """The filter that holds in any case, before what is typed."""
         self._narrowed = asyncio.Event()
         self._narrowed.set()
         self._now = now
@@ -132,14 +124,14 @@ class RunsScreen(GoingOnScreen):
         """Begin to read and to watch."""
         self.listing.focus()
         self._draw_top()
-        if self._choosing is not None:
-            self._try_filter("")
-            self.prompt.open(Safe("resume"))
-        elif self._filter_text:
-            self._try_filter(self._filter_text, told=True)
+        self._begin()
         self._tell()
         self._watch()
         self.set_interval(_TICK, self._tick)
+
+    def _begin(self) -> None:
+        if self._filter_text:
+            self._try_filter(self._filter_text, told=True)
 
     def on_unmount(self) -> None:
         """Let go of the files."""
@@ -235,8 +227,6 @@ class RunsScreen(GoingOnScreen):
         self._drawn = time.monotonic()
         self._draw_rows()
         self._draw_top()
-        if self._choosing is not None:
-            self._remark(counted(self._runs))
 
     def _draw_rows(self) -> None:
         """Bring the list in line with the runs; the row under the cursor stays where it is."""
@@ -342,9 +332,6 @@ class RunsScreen(GoingOnScreen):
         run = self.run
         if run is None or self.app.screen is not self:
             return
-        if self._choosing is not None:
-            self._choose(run, self._choosing)
-            return
         from refold.app.screens.run import RunScreen
 
         self.app.push_screen(RunScreen(Path(run.path), settings=self._settings, hint=run.format or "refold"))
@@ -352,22 +339,6 @@ class RunsScreen(GoingOnScreen):
     @on(LineList.Chosen, "#runs")
     def _chosen(self) -> None:
         self.action_open()
-
-    def _choose(self, run: RunSummary, choosing: Choosing) -> None:
-        if choosing.chosen is None:
-            self.action_resume()
-        else:
-            choosing.chosen(run.id)
-            self.app.exit()
-
-    @work(group="choose", exclusive=True)
-    async def _choose_first(self) -> None:
-        """Choose what is under the cursor once what was typed has narrowed the list."""
-        await self._narrowed.wait()
-        if self.run is None:
-            self.action_filter()
-        else:
-            self.action_open()
 
     @on(PromptBar.Stepped, "#prompt")
     def _stepped(self, event: PromptBar.Stepped) -> None:
@@ -422,13 +393,12 @@ class RunsScreen(GoingOnScreen):
         """Type a filter; the list follows every key."""
         if not self.prompt.is_open:
             self._filter_before = self._typed
-            self.prompt.open(Safe("filter" if self._choosing is None else "resume"), self._filter_before)
+            self.prompt.open(self.PURPOSE, self._filter_before)
 
     @property
     def _typed(self) -> str:
         """The filter without what holds in any case."""
-        base = "" if self._choosing is None else self._choosing.base
-        return self._runs.filter.source.removeprefix(base).lstrip()
+        return self._runs.filter.source.removeprefix(self._base).lstrip()
 
     def action_clear_filter(self) -> None:
         """Stop the search of bytes where one goes on, else show all runs."""
@@ -449,24 +419,24 @@ class RunsScreen(GoingOnScreen):
     @on(PromptBar.Submitted, "#prompt")
     def _filter_taken(self, event: PromptBar.Submitted) -> None:
         self._try_filter(event.text, told=True)
-        if self._choosing is not None:
-            self._choose_first()
+        self._accepted()
 
     @on(PromptBar.Cancelled, "#prompt")
     def _filter_left(self, event: PromptBar.Cancelled) -> None:
-        if self._choosing is None:
-            self._try_filter(self._filter_before)
-        elif event.bar.text:
-            self._try_filter("")
-            self.prompt.open(Safe("resume"))
-        else:
-            self.app.exit()
+        self._rejected(event.bar.text)
+
+    def _accepted(self) -> None:
+        """The filter was taken over."""
+
+    def _rejected(self, typed: str) -> None:
+        """The prompt was left, with this text in it."""
+        del typed
+        self._try_filter(self._filter_before)
 
     def _try_filter(self, text: str, *, told: bool = False) -> None:
         """Apply a filter; one that cannot be understood changes nothing and says why."""
-        base = "" if self._choosing is None else self._choosing.base
         try:
-            wanted = parse_filter(f"{base} {text}".strip(), self._now(), zone=self._zone)
+            wanted = parse_filter(f"{self._base} {text}".strip(), self._now(), zone=self._zone)
         except FilterError as fault:
             if told:
                 self.notify(

@@ -41,8 +41,8 @@ from refold.core.store.summarise import empty, failed_on, not_a_file, preview, s
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
+    from refold.core.store.session_reads import SessionReads
     from refold.core.store.session_shelf import SessionShelf, Waiting
-    from refold.core.store.session_summary import SessionReading
 
 SLICE = 0.0015
 """Seconds that one `next()` may spend on reading a run."""
@@ -96,7 +96,7 @@ class Catalog:
         """The run directories of the same directories, where there are any."""
         self._same: list[RootReport] = []
         self._live: OrderedDict[str, RunReader] = OrderedDict()
-        self._live_sessions: OrderedDict[str, SessionReading] = OrderedDict()
+        self._session_reads: SessionReads | None = None
         self._must_load = cache is not None
         self._must_save = False
 
@@ -379,41 +379,15 @@ class Catalog:
 
     def _read_session(self, shelf: SessionShelf, name: str, now: _Pass, progress: Progress) -> Iterator[Item]:
         """Read a run directory in full and tell its row."""
-        from refold.core.rivumi.summary import closed
-        from refold.core.store.session_summary import SessionReading
+        from refold.core.store.session_reads import SessionReads
 
-        found, path = shelf.found(name), shelf.path_of(name)
-        settled = list_cache.is_settled(shelf.candidate(name), now.looked_ns)
-        reading = self._live_sessions.pop(path, None)
-        if reading is None:
-            reading = SessionReading(Path(path))
-        else:
-            reading.again()
-        try:
-            while not reading.step(SLICE):
-                yield progress
-            row = reading.row(found)
-        except RunNotFound:
-            # It vanished, or a part of it did: the next look tells which.
-            row = closed(found, "its files went away while they were read", "E_MISSING")
-            settled = False
-        except StoreError as error:
-            row = closed(found, str(error), "E_PERM")
-        except Exception as error:  # as in `_read`: one run must not take the others from the list
-            row = closed(found, f"a fault in refold: {type(error).__name__} while reading it", "")
-        else:
-            self._must_save = True
-            if not settled and found.size > _SHORT:
-                self._live_sessions[path] = reading
-                if len(self._live_sessions) > _LIVE_READERS:
-                    self._live_sessions.popitem(last=False)
-        if not os.path.lexists(path):
-            yield from shelf.forget(name)
-        elif name in shelf.looks:
-            shelf.keep(name, row, settled=settled)
-            told = shelf.tell(row, now.held[shelf])
-            if told is not None:
-                yield told
+        if self._session_reads is None:
+            self._session_reads = SessionReads()
+        row = yield from self._session_reads.read(shelf, name, now.looked_ns, progress)
+        self._must_save = True
+        told = None if row is None else shelf.tell(row, now.held[shelf])
+        if told is not None:
+            yield told
 
     def _summary(
         self, found: Candidate, hint: str, progress: Progress, *, settled: bool
@@ -464,12 +438,9 @@ def _preview(shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
 
 
 def _preview_session(shelf: SessionShelf, name: str, now: _Pass) -> Iterator[Item]:
-    from refold.core.store.session_summary import preview_of
+    from refold.core.store.session_reads import first_row
 
-    try:
-        row = preview_of(shelf.found(name))
-    except StoreError:  # the reading in full says why
-        return
+    row = first_row(shelf, name)
     told = None if row is None else shelf.tell(row, now.held[shelf])
     if told is not None:
         yield told
