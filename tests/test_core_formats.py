@@ -772,12 +772,3 @@ def test_an_encoded_call_of_version_3_is_canonical(value: Json) -> None:
     record = V3.record(text)
     assert FISK_AI.encode(record, 3) == text
     assert record == AssistantRecord(Message("assistant", (block,)), seq=2)
-
-
-@given(values)
-@example(
-    {"<k>": ["&", "\u2028", '\u2029\x7f\x00\b\f\t\n\r\x1f"\\/', "\ud800x", 2**64, -(2**63) - 1, "\U0001f600"]}
-)
-def test_both_ways_to_encode_spell_alike(value: Json) -> None:
-    # A float takes all that it stands beside the longer way.
-    assert encode([value, 0.5]) == b"[" + encode(value) + b",0.5]"

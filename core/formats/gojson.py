@@ -20,7 +20,8 @@ from refold.core.records import Json
 _HTML = re.compile("[<>&\u2028\u2029]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _QUICK = msgspec.json.Encoder().encode
-_MARKUP = tuple((mark.encode(), b"\\u%04x" % ord(mark)) for mark in "<>&\u2028\u2029")
+_MARKUP = tuple((mark.encode(), b"\\u%04x" % ord(mark)) for mark in "<>&")
+_SEPARATORS = tuple((mark.encode(), b"\\u%04x" % ord(mark)) for mark in "\u2028\u2029")
 _SPACED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[ \t\r\n]++', re.DOTALL)
 _SCALARS = frozenset({str, int, bool, type(None)})
 
@@ -75,8 +76,13 @@ def encode_plain(value: Json) -> bytes | None:
 
     Several times as quick, and what it gives is sure to be JSON that we read.
     """
-    if not _is_plain(value, 0):
+    if not is_plain(value):
         return None
+    return encode_what_is_plain(value)
+
+
+def encode_what_is_plain(value: Json) -> bytes | None:
+    """Give the text of a value that `is_plain`; None where one of its texts or numbers has no usual one."""
     try:
         return _marked_up(_QUICK(value))
     except (ValueError, OverflowError):
@@ -95,7 +101,7 @@ def encode_exactly(value: Json) -> bytes:
     return b"".join(parts)
 
 
-def _is_plain(value: Json, depth: int) -> bool:
+def is_plain(value: Json, depth: int = 0) -> bool:
     """Say whether msgspec spells a value as we do, markup apart: it spells floats in another way."""
     members: Iterable[Json]
     # Exact types: an object that keeps its spelling is a dict as well.
@@ -111,7 +117,7 @@ def _is_plain(value: Json, depth: int) -> bool:
     if depth >= MAX_DEPTH:
         return False
     for member in members:  # noqa: SIM110 - a generator costs more than what it asks
-        if type(member) not in _SCALARS and not _is_plain(member, depth + 1):
+        if type(member) not in _SCALARS and not is_plain(member, depth + 1):
             return False
     return True
 
@@ -120,6 +126,9 @@ def _marked_up(raw: bytes) -> bytes:
     """Escape markup in a JSON text, where it can only stand within strings."""
     for mark, escaped in _MARKUP:
         if mark in raw:
+            raw = raw.replace(mark, escaped)
+    if not raw.isascii():
+        for mark, escaped in _SEPARATORS:
             raw = raw.replace(mark, escaped)
     return raw
 

@@ -8,6 +8,8 @@ payload they concern (architecture.md "Native journal", formats/fisk-ai.md 1).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from refold.core.errors import BadRecord
@@ -87,9 +89,14 @@ class JournalFormat:
 
     def plain_line(self, record: Record, version: int) -> bytes | None:
         """Give the same line for a record that is sure to be read again; None where only reading it tells."""
+        return self._plain_writer(record, self._neutral if self._is_neutral(version) else self._wire)
+
+    @cached_property
+    def _plain_writer(self) -> Callable[[Record, Dialect], bytes | None]:
+        # Imported when a record is first written, and not looked up again: readers do without it.
         from refold.core.formats.writing import write_plain
 
-        return write_plain(record, self._neutral if self._is_neutral(version) else self._wire)
+        return write_plain
 
     def resumed_by(self, version: int) -> str:
         """Say who resumes a run of a version, as a phrase; empty where it is always we (2.3 and 8.17)."""

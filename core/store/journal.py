@@ -50,6 +50,7 @@ from refold.core.store.run_id import check_run_id, is_run_id
 from refold.core.store.run_id import new_run_id as new_run_id
 from refold.core.store.tail import carry_out, lines_backwards, read_tail
 
+_NEVER_WRITTEN = (IncompleteRecord, UnknownRecord)
 LOOK_BACK = 64 << 20
 """How many bytes from the end are searched for a record that is appended a second time."""
 
@@ -152,7 +153,7 @@ class Journal:
         with self._one_at_a_time:
             if self.closed:
                 raise JournalClosed(f"{shown(self.path)}: the run was closed", remedy="open it again")
-            if isinstance(record, IncompleteRecord | UnknownRecord):
+            if isinstance(record, _NEVER_WRITTEN):
                 raise BadRecord("only the five kinds of records can be written")
             seq = record.seq or self._last_seq + 1
             if seq > self._last_seq + 1:
@@ -165,7 +166,8 @@ class Journal:
             try:
                 self._require_undisturbed()
                 append_durably(self._own.fileno(), line, self.path, end=self._end)
-                self._make_name_durable()
+                if not self._directory_done:
+                    self._make_name_durable()
                 self._decoder, self._empty = decoder, False
                 self._end += len(line)
                 self._last_seq = seq
@@ -248,13 +250,12 @@ class Journal:
 
     def _make_name_durable(self) -> None:
         # Also for a run that we did not make: its maker may have been killed just before.
-        if not self._directory_done:
-            try:
-                self.name_is_durable = fsync_directory(self.path.parent)
-            except OSError as error:
-                rest = "it is in the file, but the file may be gone after a power failure"
-                raise write_failed(self.path, "the record may not be on disk", error, rest) from error
-            self._directory_done = True
+        try:
+            self.name_is_durable = fsync_directory(self.path.parent)
+        except OSError as error:
+            rest = "it is in the file, but the file may be gone after a power failure"
+            raise write_failed(self.path, "the record may not be on disk", error, rest) from error
+        self._directory_done = True
 
 
 class JournalStore:

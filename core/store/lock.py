@@ -46,7 +46,8 @@ class RunLock:
         self._file = file
         self.path = path
         # The file behind an open descriptor stays the same one: it is asked who it is once.
-        self._locked = os.fstat(file.fileno())
+        locked = os.fstat(file.fileno())
+        self._inode, self._device = locked.st_ino, locked.st_dev
         self._name = os.fspath(path)
         _HELD.add(self)
 
@@ -111,13 +112,13 @@ class RunLock:
 
     def found(self) -> os.stat_result | None:
         """Give what the path leads to where that is the very file that we locked, else None."""
-        if not self.held:
+        if self._file.closed:
             return None
         try:
             named = os.lstat(self._name)
         except OSError:
             return None
-        return named if os.path.samestat(named, self._locked) else None
+        return named if named.st_ino == self._inode and named.st_dev == self._device else None
 
     def release(self) -> None:
         """Give the lock up; once is enough."""

@@ -1,0 +1,98 @@
+"""What an append costs beside a bare write and fsync of the same bytes on the same file system."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from tests.bench.data import Data
+from tests.bench.figures import Figure, figure
+
+from refold.core.records import AssistantRecord, Json, Message, MetaRecord, Record, ToolResultRecord
+from refold.core.store.journal import JournalStore
+
+WARM_UP = 20
+TRIES = 400
+"""Appends of each kind; they take turns with the bare writes."""
+
+_TEXT = (
+    "The size is read before the lock is taken, so a file that grows in between looks torn. "
+    "I shall look at it again under the lock:\n\n"
+    '    if size < known and not (end > limit):\n        return Torn("tail", at=end)  # as before\n'
+)
+_CALL: Json = {
+    "type": "tool_use",
+    "id": "toolu_01A09q90qw90lq917835lq9",
+    "name": "read_file",
+    "input": {"path": "src/app/main.py", "offset": 120, "limit": 200, "numbers": True},
+}
+
+
+def _reply() -> Record:
+    text: Json = {"type": "text", "text": _TEXT * 13}
+    return AssistantRecord(Message("assistant", (text, _CALL)), 3, "tool_use", 12_345, 678, 12_000)
+
+
+def _result(size: int) -> Record:
+    text = (_TEXT * (size // len(_TEXT) + 1))[:size]
+    block: Json = {"type": "text", "text": text}
+    call_id = "toolu_01A09q90qw90lq917835lq9"
+    result: Json = {"tool_use_id": call_id, "is_error": False, "content": [block], "type": "tool_result"}
+    return ToolResultRecord(call_id, result)
+
+
+RECORDS: Mapping[str, Record] = {
+    "a reply with a call, 3 KB": _reply(),
+    "a result, 1 KB": _result(1_000),
+    "a result, 4 KB": _result(4_000),
+}
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """Append and write bare, in turn: wall time of both as a ratio, and the CPU time of ours beyond it."""
+    figures: list[Figure] = []
+    directory = data.directory / "append"
+    for number, (name, record) in enumerate(RECORDS.items()):
+        with JournalStore(directory).create(f"run{number}", MetaRecord(prompt="go")) as journal:
+            size = journal.path.stat().st_size
+            journal.append(record)
+            line = journal.path.read_bytes()[size:]
+            bare = os.open(
+                directory / f"bare{number}", os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+            try:
+                figures += _figures(name, partial(journal.append, record), bare, line, rounds)
+            finally:
+                os.close(bare)
+    return figures
+
+
+def _figures(name: str, append: Callable[[], int], bare: int, line: bytes, rounds: int) -> list[Figure]:
+    def write() -> None:
+        os.write(bare, line)
+        os.fsync(bare)
+
+    walls: dict[str, list[float]] = {"ours": [], "bare": []}
+    cpu: dict[str, list[float]] = {"ours": [], "bare": []}
+    cases: tuple[tuple[str, Callable[[], object]], ...] = (("ours", append), ("bare", write))
+    gc.collect()
+    for number in range(WARM_UP + TRIES * max(1, rounds // 5)):
+        for which, case in cases[:: 1 if number % 2 else -1]:
+            used, started = time.thread_time(), time.perf_counter()
+            case()
+            ended, spent = time.perf_counter(), time.thread_time()
+            if number >= WARM_UP:
+                walls[which].append((ended - started) * 1e6)
+                cpu[which].append((spent - used) * 1e6)
+    ratio = statistics.median(walls["ours"]) / statistics.median(walls["bare"])
+    own = statistics.median(cpu["ours"]) - statistics.median(cpu["bare"])
+    tries = len(walls["ours"])
+    return [
+        Figure("append", f"{name}, to a bare write and fsync", ratio, "x", 1.1, tries),
+        figure("append", f"{name}, bare write and fsync", walls["bare"], "µs"),
+        Figure("append", f"{name}, CPU beyond that", own, "µs", 20, tries),
+    ]
