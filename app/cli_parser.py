@@ -226,6 +226,21 @@ def _lineage(parser: Parser) -> None:
     _json(parser, "one object a run and line, parents before their forks")
 
 
+def _diff(parser: Parser) -> None:
+    parser.description = (
+        "Put two runs side by side, or one run at two points: what they have in common, where they part,\n"
+        "what each did then, and how their states differ. Without a second RUN a fork is compared with its\n"
+        "parent. Exit code 0 where they are the same, 1 where they differ."
+    )
+    parser.epilog = (
+        "examples:\n  refold diff billing-sweep second-try\n  refold diff billing-sweep@9 billing-sweep@14\n"
+        "  refold diff second-try --json | jq .common"
+    )
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+    parser.add_argument("other", metavar="RUN[@SEQ]", nargs="?", help="the other one")
+    _json(parser, "one object")
+
+
 def _resume(parser: Parser) -> None:
     parser.description = (
         "Go on with a run, if that is coherent; without RUN, show the runs that can go on.\n\n"
@@ -366,6 +381,7 @@ COMMANDS: dict[str, Command] = {
     "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),
     "repair": Command("RUN", "put the torn end of a run right, or back", _repair),
     "lineage": Command("RUN", "print which runs were forked from which", _lineage),
+    "diff": Command("RUN [RUN]", "compare two runs, or one at two points", _diff),
     "resume": Command("[RUN]", "go on with a run, or say why not", _resume),
     "history": Command("[ID]", "show conversations, or fork one before a prompt", _history),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from refold.core.columns import SEQUENCED
 from refold.core.compare import Face, align, face_of, face_of_bytes, same_start
-from refold.core.errors import BadRecord, StoreError
+from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
+from refold.core.state import RunState
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
@@ -304,3 +305,34 @@ def _face(reader: RunReader, item: int) -> Face:
 def _pieces(reader: RunReader, start: int, end: int) -> Iterator[bytes]:
     for place in range(start, end, _BLOCK):
         yield reader.bytes_at(place, min(_BLOCK, end - place))
+
+
+class Standing(NamedTuple):
+    """How a run stands after one of its items."""
+
+    seq: int | None
+    state: RunState | None
+    """None where there is no state, not even a reconstructed one."""
+    error: FoldError | None = None
+    """Why the strict fold does not reach this far; a state is a best effort then."""
+
+
+def standing_at(reader: RunReader, item: int) -> Standing:
+    """Fold a run up to an item, as far as it can be: for looking, never for a resume."""
+    timeline = reader.timeline
+    if not 0 <= item < timeline.items:
+        return Standing(None, None)
+    seq, error = timeline.seq(item), timeline.error_at(item)
+    if error is not None and not isinstance(error, CorruptJournal):
+        return Standing(seq, None, error)
+    try:
+        return Standing(seq, reader.salvaged_at(item), error)
+    except BadRecord as refused:
+        return Standing(seq, None, error or CorruptJournal(f"the open turn cannot be read: {refused}"))
+    except FoldError as refused:
+        return Standing(seq, None, refused)
+
+
+def common_messages(reader: RunReader, common: int) -> int:
+    """Give how many messages of the conversation lie in the first items of a run."""
+    return reader.timeline.columns.messages[common - 1] if common else 0
