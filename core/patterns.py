@@ -1,0 +1,392 @@
+"""What keeps happening in a run: calls made again and again, edits undone, streaks of errors, silence.
+
+Pure. The columns of the index answer most of it; arguments are read for a bounded number of records at the
+end of the run, and how many that were is part of the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from statistics import median
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from refold.core.blocks import result_text
+from refold.core.columns import ASSISTANT, RECOVERED, RESULT, TERMINAL, USER
+from refold.core.errors import BadRecord
+from refold.core.formats import Decoder
+from refold.core.records import AssistantRecord, Fingerprint, Json, Record, ToolResultRecord
+from refold.core.timeline import Timeline
+
+PatternName: TypeAlias = Literal["repeated", "reverted", "errors", "growing", "budget", "silence"]
+
+DECODED: Final = 1000
+"""Turns whose arguments are read, counted from the end; and as many results."""
+LONGEST: Final = 1 << 20
+"""A record above this many bytes is passed over."""
+_STEP: Final = 2048
+"""Items of the index that are looked at in one go."""
+_SHOWN: Final = 50
+_NAMED: Final = 3
+"""So many patterns of one kind are named, the strongest first."""
+_TIMES: Final = 3
+_ERRORS: Final = 3
+_TURNS: Final = 3
+_NEARLY: Final = 0.9
+_SILENCE: Final = 60.0
+_LONGER: Final = 10
+_PATHS: Final = ("path", "file_path", "file", "filename")
+_EDITS: Final = (
+    ("old", "new"),
+    ("old_string", "new_string"),
+    ("old_text", "new_text"),
+    ("old_str", "new_str"),
+    ("search", "replace"),
+)
+_CONTENTS: Final = ("content", "contents", "text", "file_text")
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """One thing that keeps happening."""
+
+    name: PatternName
+    sentence: str
+    seqs: tuple[int, ...] = ()
+    """The records in which it shows, in order; the last ones where there are many."""
+
+
+class Patterns(msgspec.Struct, frozen=True):
+    """What was found, and in how much of the run."""
+
+    found: tuple[Pattern, ...]
+    turns: int
+    """Turns with calls there are."""
+    decoded: int
+    """Turns whose arguments were read."""
+
+    @property
+    def looked(self) -> str:
+        """Say how much of the run was looked at."""
+        if self.decoded == self.turns:
+            return "all arguments were compared" if self.turns else "it made no calls"
+        return (
+            f"arguments of {self.decoded:,} of {self.turns:,} turns with calls were compared, the last ones"
+        )
+
+
+class _Made(NamedTuple):
+    """A call as it was made."""
+
+    item: int
+    ordinal: int
+    name: str
+    key: bytes
+    """Equal for equal names and arguments."""
+    input: Json
+
+
+_Answers: TypeAlias = dict[tuple[int, int], int]
+"""The item of the result of a call, by the item of its turn and its place in it."""
+
+
+def look_for(
+    timeline: Timeline, load: Callable[[int], Record], decoder: Decoder, saved: Fingerprint, *, chat: bool
+) -> Iterator[Patterns | None]:
+    """Look for patterns in small steps.
+
+    Args:
+        timeline: The index of the run, complete.
+        load: Decodes an item; raises BadRecord.
+        decoder: The rules of its version.
+        saved: The limits of the run.
+        chat: The run is a conversation: its limit of iterations starts anew with each prompt.
+
+    Yields:
+        None where there was work without a result; at last what was found.
+    """
+    found: list[Pattern] = [*_budget(timeline, saved, chat=chat)]
+    streaks = _Streaks(timeline)
+    turns: list[int] = []
+    for first in range(0, timeline.items, _STEP):
+        for item in range(first, min(timeline.items, first + _STEP)):
+            streaks.take(item)
+            if timeline.columns.kind[item] == ASSISTANT and timeline.own_calls(item):
+                turns.append(item)
+        yield None
+    found += streaks.found()
+    made: list[_Made] = []
+    decoded = 0
+    for item in turns[-DECODED:]:
+        calls = _calls(timeline, item, load, decoder)
+        decoded += calls is not None
+        made += calls or ()
+        yield None
+    answers: _Answers = {}
+    for first in range(turns[-DECODED:][0] if turns else timeline.items, timeline.items, _STEP):
+        answers.update(_answers(timeline, first, min(timeline.items, first + _STEP)))
+        yield None
+    repeated = _Repeated(timeline, made, answers)
+    for key in repeated.worth_a_look():
+        for place in repeated.places[key][-DECODED:]:
+            repeated.read(key, place, load)
+            yield None
+    found += repeated.found()
+    found += _reverted(timeline, made)
+    found += _growing(timeline, made, answers)
+    found += _silence(timeline)
+    yield Patterns(tuple(found), len(turns), decoded)
+
+
+def _budget(timeline: Timeline, saved: Fingerprint, *, chat: bool) -> Iterator[Pattern]:
+    if not timeline.items:
+        return
+    sums = timeline.counters(timeline.items - 1)
+    used = [("tokens of the budget", sums.tokens, saved.max_tokens)]
+    if not chat:
+        used.append(("model calls", sums.llm_calls, saved.max_iterations))
+    last = timeline.last_seq
+    for what, count, limit in used:
+        if limit > 0 and count >= limit:
+            yield Pattern("budget", f"{count:,} of {limit:,} {what} are used: nothing is left", _one(last))
+        elif limit > 0 and count >= _NEARLY * limit:
+            share = int(100 * count / limit)
+            yield Pattern("budget", f"{count:,} of {limit:,} {what} are used ({share} %)", _one(last))
+
+
+def _one(seq: int | None) -> tuple[int, ...]:
+    return () if seq is None else (seq,)
+
+
+class _Streaks:
+    """Results that failed one after the other: the longest streak, and the one at the end."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._now: list[int] = []
+        self._count = self._best = 0
+        self._longest: list[int] = []
+
+    def take(self, item: int) -> None:
+        if self._timeline.columns.kind[item] != RESULT:
+            return
+        if not self._timeline.is_error(item):
+            self._now, self._count = [], 0
+            return
+        self._count += 1
+        if len(self._now) < _SHOWN:
+            self._now.append(item)
+        if self._count > self._best:
+            self._best, self._longest = (
+                self._count,
+                list(self._now) if self._count <= _SHOWN else self._longest,
+            )
+
+    def found(self) -> Iterator[Pattern]:
+        if self._count >= _ERRORS:
+            said = f"the last {self._count:,} results were errors"
+            yield Pattern("errors", said, _seqs(self._timeline, self._now))
+        if self._best >= _ERRORS and self._best > self._count:
+            yield Pattern(
+                "errors", f"{self._best:,} results in a row were errors", _seqs(self._timeline, self._longest)
+            )
+
+
+def _seqs(timeline: Timeline, items: list[int]) -> tuple[int, ...]:
+    return tuple(seq for item in items[-_SHOWN:] if (seq := timeline.seq(item)) is not None)
+
+
+def _calls(
+    timeline: Timeline, item: int, load: Callable[[int], Record], decoder: Decoder
+) -> list[_Made] | None:
+    """Give the calls of a turn; None where it cannot be read, or is too long."""
+    span = timeline.span(item)
+    if span.end - span.start > LONGEST:
+        return None
+    try:
+        record = load(item)
+    except BadRecord:
+        return None
+    if not isinstance(record, AssistantRecord):
+        return None
+    calls = decoder.calls(record.message.content)
+    return [_Made(item, at, name, _key(name, given), given) for at, (_, name, given) in enumerate(calls)]
+
+
+def _answers(timeline: Timeline, first: int, last: int) -> Iterator[tuple[tuple[int, int], int]]:
+    columns = timeline.columns
+    for item in range(first, last):
+        if columns.kind[item] == RESULT and columns.link[item] >= 0 and columns.last_assistant[item]:
+            yield (columns.last_assistant[item] - 1, columns.link[item]), item
+
+
+def _key(name: str, given: Json) -> bytes:
+    text = json.dumps([name, given], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+class _Repeated:
+    """The same call, made again and again."""
+
+    def __init__(self, timeline: Timeline, made: list[_Made], answers: _Answers) -> None:
+        self._timeline = timeline
+        self._answers_at = answers
+        self.places: dict[bytes, list[_Made]] = {}
+        self._in_a_row: dict[bytes, int] = {}
+        self._answers: dict[bytes, dict[bytes, int]] = {}
+        self._failed: dict[bytes, int] = {}
+        row, before = 0, b""
+        for call in made:
+            self.places.setdefault(call.key, []).append(call)
+            row = row + 1 if call.key == before else 1
+            before = call.key
+            self._in_a_row[call.key] = max(self._in_a_row.get(call.key, 0), row)
+
+    def worth_a_look(self) -> list[bytes]:
+        """Give the calls that were made often enough, the most frequent ones first."""
+        often = [key for key, places in self.places.items() if len(places) >= _TIMES]
+        return sorted(often, key=lambda key: -len(self.places[key]))[:_NAMED]
+
+    def read(self, key: bytes, place: _Made, load: Callable[[int], Record]) -> None:
+        """Note what a call was answered with."""
+        timeline = self._timeline
+        item = self._answers_at.get((place.item, place.ordinal))
+        if item is None:
+            return
+        span = timeline.span(item)
+        if span.end - span.start > LONGEST:
+            return
+        try:
+            record = load(item)
+        except BadRecord:
+            return
+        if isinstance(record, ToolResultRecord):
+            text = result_text(record.result).encode("utf-8", "surrogatepass")
+            answer = hashlib.blake2b(text, digest_size=16).digest()
+            answers = self._answers.setdefault(key, {})
+            answers[answer] = answers.get(answer, 0) + 1
+            self._failed[key] = self._failed.get(key, 0) + timeline.is_error(item)
+
+    def found(self) -> Iterator[Pattern]:
+        for key in self.worth_a_look():
+            places, row = self.places[key], self._in_a_row[key]
+            equal = max(self._answers.get(key, {}).values(), default=0)
+            if row < _TIMES and equal < _TIMES:
+                continue
+            said = f"{_short(places[0].name)} was called {len(places):,} times with the same arguments"
+            if row >= _TIMES:
+                said += ", without a break" if row == len(places) else f", {row:,} times without a break"
+            if self._failed.get(key) == len(places):
+                said += ", and failed each time"
+            elif equal == len(places):
+                said += ", and gave the same result each time"
+            yield Pattern("repeated", said, _seqs(self._timeline, [place.item for place in places]))
+
+
+def _reverted(timeline: Timeline, made: list[_Made]) -> Iterator[Pattern]:
+    """Find files that were changed and changed back: by what replaces what, or by what is written."""
+    edits: dict[tuple[str, bytes, bytes], _Made] = {}
+    written: dict[str, list[bytes]] = {}
+    undone: dict[str, list[int]] = {}
+    count: dict[str, int] = {}
+    for call in made:
+        path = _text(call.input, _PATHS)
+        if not path or not isinstance(call.input, dict):
+            continue
+        pair = next(
+            (each for each in _EDITS if all(isinstance(call.input.get(key), str) for key in each)), None
+        )
+        back: int | None = None
+        if pair is not None:
+            old, new = (_key("", call.input[key]) for key in pair)
+            before = edits.pop((path, new, old), None)
+            if before is None:
+                edits[path, old, new] = call
+            else:
+                back = before.item
+        elif content := _text(call.input, _CONTENTS):
+            contents = written.setdefault(path, [])
+            now = _key("", content)
+            if contents and contents[-1] != now and now in contents[-_SHOWN:]:
+                back = call.item
+            contents.append(now)
+        if back is not None:
+            undone.setdefault(path, []).extend((back, call.item))
+            count[path] = count.get(path, 0) + 1
+    for path in sorted(undone, key=lambda each: -count[each])[:_NAMED]:
+        times = "" if count[path] == 1 else f", {count[path]:,} times"
+        seqs = tuple(dict.fromkeys(_seqs(timeline, sorted(set(undone[path])))))
+        yield Pattern("reverted", f"{_short(path)} was changed and changed back{times}", seqs)
+
+
+def _text(given: Json, names: tuple[str, ...]) -> str:
+    if not isinstance(given, dict):
+        return ""
+    return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
+
+
+def _growing(timeline: Timeline, made: list[_Made], answers: _Answers) -> Iterator[Pattern]:
+    """Find turns at the end in which nothing new was done while the model was sent more and more."""
+    by_turn: dict[int, bool] = {}
+    seen: set[bytes] = set()
+    for call in made:
+        answer = answers.get((call.item, call.ordinal))
+        failed = answer is not None and timeline.is_error(answer)
+        by_turn[call.item] = by_turn.get(call.item, False) or (call.key not in seen and not failed)
+        seen.add(call.key)
+    idle: list[int] = []
+    for item in reversed(by_turn):
+        if by_turn[item]:
+            break
+        idle.append(item)
+    if len(idle) < _TURNS:
+        return
+    first, last = _context(timeline, idle[-1]), _context(timeline, idle[0])
+    if last > first > 0:
+        said = (
+            f"over the last {len(idle):,} turns every call failed or had been made before, "
+            f"and the context grew from {first:,} to {last:,} tokens"
+        )
+        yield Pattern("growing", said, _seqs(timeline, idle[::-1]))
+
+
+def _context(timeline: Timeline, item: int) -> int:
+    """Give how many tokens the model was sent for a turn."""
+    columns = timeline.columns
+    sums = (columns.in_tokens, columns.cache_read, columns.cache_create)
+    return sum(column[item] - (column[item - 1] if item else 0) for column in sums)
+
+
+def _silence(timeline: Timeline) -> Iterator[Pattern]:
+    """Find a long gap before the last record; what waits for a person does not count."""
+    columns = timeline.columns
+    timed = [
+        item
+        for item in range(max(0, timeline.items - DECODED), timeline.items)
+        if timeline.seconds(item) is not None and not columns.flags[item] & RECOVERED
+    ]
+    if len(timed) < _TIMES + 1:
+        return
+    times = [timeline.seconds(item) or 0.0 for item in timed]
+    gaps = [after - before for before, after in pairwise(times)]
+    usual = max(0.0, median(gaps[:-1]))
+    before, last = timed[-2], timed[-1]
+    waited = columns.kind[last] == USER or columns.kind[before] == TERMINAL
+    if not waited and gaps[-1] >= max(_SILENCE, _LONGER * usual):
+        said = (
+            f"{_length(gaps[-1])} passed before the last record; until then one came every {_length(usual)}"
+        )
+        yield Pattern("silence", said, _seqs(timeline, [before, last]))
+
+
+def _length(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
