@@ -6,8 +6,8 @@ import re
 from array import array
 from typing import NamedTuple
 
-KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage")
-META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE = range(8)
+KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage", "call")
+META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE, CALL = range(9)
 
 ERROR = 1
 """Flag: a result with is_error, or a terminal record that says error."""

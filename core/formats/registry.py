@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from refold.core.formats.journal import FISK_AI, NATIVE, JournalFormat
+
+if TYPE_CHECKING:
+    from refold.core.formats.rivumi import EventFormat
 
 FORMATS: Mapping[str, JournalFormat] = {form.name: form for form in (NATIVE, FISK_AI)}
 """Every one-file format by its name."""
 
 
+def of_directories() -> EventFormat:
+    """Give the format of runs that are a directory; what reads a journal need not load it."""
+    from refold.core.formats.rivumi import RIVUMI
+
+    return RIVUMI
+
+
 def by_name(name: str) -> JournalFormat:
-    """Give the format of a name; raise KeyError where there is none."""
+    """Give the one-file format of a name; raise KeyError where there is none."""
     return FORMATS[name]
 
 
@@ -21,4 +32,4 @@ def format_of(head: bytes, *, hint: str = NATIVE.name) -> JournalFormat:
     The first protocol id in the file decides, whatever the texts after it quote.
     """
     claims = [(at, form) for form in FORMATS.values() if (at := head.find(form.prefix.encode())) >= 0]
-    return min(claims, key=lambda claim: claim[0])[1] if claims else by_name(hint)
+    return min(claims, key=lambda claim: claim[0])[1] if claims else FORMATS.get(hint, NATIVE)

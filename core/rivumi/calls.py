@@ -5,7 +5,7 @@ Never by position: a parallel batch, a hook or a nested agent may stand between 
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -85,9 +85,20 @@ class Calls:
         self._latest: dict[str, int] = {}
         self._transactions: set[int] = set()
 
+    def copy(self) -> Self:
+        """Give a fold that goes on by itself from here."""
+        other = type(self)()
+        other._lives, other._latest = self._lives.copy(), self._latest.copy()  # noqa: SLF001
+        other._transactions = self._transactions.copy()  # noqa: SLF001
+        return other
+
     def lives(self) -> tuple[CallLife, ...]:
         """Give all lives, in the order in which they began."""
         return tuple(self._lives)
+
+    def life(self, at: int) -> CallLife:
+        """Give one life by its number."""
+        return self._lives[at]
 
     def feed(self, event: Event) -> None:
         """Take one event in; one that is about no call changes nothing."""
@@ -168,7 +179,7 @@ class Calls:
         """End every life of a call: what somebody decided is about all that was left open under its id."""
         for at, life in enumerate(self._lives):
             if life.id == call and life.open:
-                self._lives[at] = msgspec.structs.replace(life, ended=seq, ok=False)
+                self._set(at, msgspec.structs.replace(life, ended=seq, ok=False))
 
     def _transaction(self, kind: str, data: Members, seq: int) -> None:
         call = data.text("tool_call_id")
@@ -186,12 +197,17 @@ class Calls:
         return None if at is None else self._lives[at]
 
     def _begin(self, life: CallLife) -> CallLife:
-        self._latest[life.id] = len(self._lives)
+        at = self._latest[life.id] = len(self._lives)
         self._lives.append(life)
+        self._set(at, life)
         return life
 
     def _put(self, life: CallLife) -> None:
-        self._lives[self._latest[life.id]] = life
+        self._set(self._latest[life.id], life)
+
+    def _set(self, at: int, life: CallLife) -> None:
+        """Keep what a life has become."""
+        self._lives[at] = life
 
     @staticmethod
     def _is_over(life: CallLife) -> bool:

@@ -74,11 +74,11 @@ class Difference(msgspec.Struct, frozen=True):
     text: str
 
 
-class _Fold:
+class EventsFold:
     """The running state."""
 
-    def __init__(self) -> None:
-        self.calls = Calls()
+    def __init__(self, calls: Calls | None = None) -> None:
+        self.calls = Calls() if calls is None else calls
         self.approvals: dict[str, Approval] = {}
         self.named = {"provider": "", "model": "", "base_sha": ""}
         self.phase = "created"
@@ -88,6 +88,7 @@ class _Fold:
         self.reason = ""
 
     def feed(self, event: Event) -> None:
+        """Take one event in."""
         data, kind = Members(event.data), event.event_type
         self.calls.feed(event)
         if kind in {"run.created", "session.resumed", "session.continued"}:
@@ -133,7 +134,7 @@ class _Fold:
 
 def events_state(events: Iterable[Event]) -> EventsState:
     """Fold events to what they prove."""
-    fold = _Fold()
+    fold = EventsFold()
     last: Event | None = None
     run_id = ""
     for event in events:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
 from refold.core.columns import DAMAGE, META, RECOVERED
-from refold.core.errors import BadRecord
+from refold.core.errors import BadRecord, NotRegular
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
 from refold.core.records import MetaRecord, Record
@@ -29,6 +29,12 @@ from refold.core.store.scan import Line, Scanner
 from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
 from refold.core.timeline_state import state_at
+
+if TYPE_CHECKING:
+    from refold.core.rivumi.timeline_builder import EventBuilder
+    from refold.core.store.session_reader import SessionReader
+
+AnyBuilder: TypeAlias = "Builder | EventBuilder"
 
 _LONGEST_HEAD = 4 << 20
 """A meta record above this many bytes is not looked at to tell the version."""
@@ -56,8 +62,12 @@ class Change(Enum):
 class RunReader:
     """A run that is being read. Make one with `open`."""
 
+    session: SessionReader | None = None
+    """The reader itself, where the run is a directory: it offers what the files beside the log say."""
+
     def __init__(self, path: Path, fd: int, hint: str) -> None:
         self.path = path
+        self._file = path
         self.run_id = path.name.removesuffix(".json")
         self._fd = fd
         self._hint = hint
@@ -69,10 +79,10 @@ class RunReader:
         self.bytes_read = 0
         """How many bytes were asked of the system; for tests that count."""
         self._head = self._read_head()
-        self.format: Format = format_of(self._head, hint=hint)
+        self.format: Format = self._format()
         self.decoder: Decoder = self.format.decoder(self._head)
         self._has_decoder = False
-        self._builder = Builder(self.decoder)
+        self._builder: AnyBuilder = self._new_builder()
         self._scanner = Scanner(self._pread)
         self._has_tail = False
         self._foot = b""
@@ -81,18 +91,25 @@ class RunReader:
         self._meta: tuple[int, MetaRecord | None] = (-1, None)
 
     @classmethod
-    def open(cls, path: Path, *, hint: str = "refold", cache: Path | None = None) -> Self:
+    def open(cls, path: Path, *, hint: str = "refold", cache: Path | None = None) -> RunReader:
         """Open a run for reading; at most its head, and what the cache knows of it, is read.
 
         Args:
-            path: the journal.
+            path: the journal, or the directory of a run that is one.
             hint: the format to assume where the bytes do not tell.
             cache: a directory where finished indexes are kept; None for no cache.
 
         Raises:
             StoreError: it is not there, not a regular file, or may not be read.
         """
-        fd = open_regular(path)
+        try:
+            fd = open_regular(path)
+        except NotRegular:
+            if not path.is_dir():
+                raise
+            from refold.core.store.session_reader import open_session
+
+            return open_session(path)
         try:
             reader = cls(path, fd, hint)
             if cache is not None and reader.size >= index_cache.SMALLEST:
@@ -115,6 +132,11 @@ class RunReader:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    @property
+    def locks(self) -> tuple[Path, ...]:
+        """The files that a writer of the run locks."""
+        return (self.path.with_suffix(".lock"), self.path)
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -158,6 +180,8 @@ class RunReader:
         if found is None:
             return False
         place, snapshot = found
+        if not isinstance(self._builder, Builder):
+            return False
         same_file = (now.st_dev, now.st_ino) == (place.device, place.inode) and now.st_size >= place.offset
         if not same_file or (now.st_size == place.offset and now.st_mtime_ns != place.mtime_ns):
             return False
@@ -166,14 +190,17 @@ class RunReader:
         try:
             self._builder.restore(snapshot)
         except (msgspec.MsgspecError, ValueError, AttributeError):
-            self._builder = Builder(self.decoder)
+            self._builder = self._new_builder()
             return False
         self._scanner = Scanner(self._pread, offset=place.offset, number=place.number)
         return True
 
     def keep_index(self, cache: Path) -> bool:
         """Keep the finished index in a cache directory; False where it is not worth keeping."""
-        snapshot = self._builder.snapshot() if self.complete and not self._has_tail else None
+        builder = self._builder
+        if not isinstance(builder, Builder) or not self.complete or self._has_tail:
+            return False
+        snapshot = builder.snapshot()
         if snapshot is None:
             return False
         now = os.fstat(self._fd)
@@ -219,6 +246,12 @@ class RunReader:
             pass
         return self.timeline
 
+    def _format(self) -> Format:
+        return format_of(self._head, hint=self._hint)
+
+    def _new_builder(self) -> AnyBuilder:
+        return Builder(self.decoder)
+
     def _feed(self, line: Line) -> None:
         length = line.length if line.is_huge else None
         self._builder.feed(line.text, line.offset, line.number, length=length)
@@ -237,7 +270,7 @@ class RunReader:
         decoder = self.format.decoder(head)
         changed = (type(decoder), decoder.version) != (type(self.decoder), self.decoder.version)
         self.decoder = self._builder.decoder = decoder
-        if changed and self.timeline.items:
+        if changed and self.timeline.items and isinstance(self._builder, Builder):
             self._builder.clear()
             self._scanner = Scanner(self._pread)
 
@@ -263,7 +296,7 @@ class RunReader:
     def poll(self) -> Change:
         """Say what happened to the file since the last `step`; a stat, and a small read where it grew."""
         try:
-            now = self.path.stat(follow_symlinks=False)
+            now = self._file.stat(follow_symlinks=False)
         except OSError:
             return Change.GONE
         mine = os.fstat(self._fd)
@@ -357,7 +390,7 @@ class RunReader:
         Sums and turns count from the start of this window, not from that of the run.
         """
         start = max(0, self.size - size)
-        builder = Builder(self.decoder)
+        builder = self._new_builder()
         data = self._pread(start, self.size - start)
         first = 0 if start == 0 else data.find(b"\n") + 1
         position = start + first
@@ -377,6 +410,6 @@ class RunReader:
         return head
 
     def _pread(self, offset: int, size: int) -> bytes:
-        data = read_range(self._fd, offset, offset + size, self.path)
+        data = read_range(self._fd, offset, offset + size, self._file)
         self.bytes_read += len(data)
         return data

@@ -82,7 +82,7 @@ def read_run(
     link = path.is_symlink()
     directory = path.resolve() if link else path
     names = _names(directory)
-    side = {name: _part(directory, name, SIDE_LIMIT) for name in _SIDE}
+    side = {name: part_of(directory, name, SIDE_LIMIT) for name in _SIDE}
     manifest, events, moving = _pair(directory, events_limit)
     if all(part.state == "missing" for part in (manifest, events, side["request.json"], side["result.json"])):
         raise RunNotFound(
@@ -113,10 +113,10 @@ def _pair(directory: Path, events_limit: int) -> tuple[Part, Part, bool]:
     The writer saves the manifest before each line (formats/rivumi.md 2), so a log that was read between two
     equal manifests belongs to them.
     """
-    manifest = _part(directory, MANIFEST, SIDE_LIMIT)
+    manifest = part_of(directory, MANIFEST, SIDE_LIMIT)
     for _ in range(_TRIES):
-        events = _part(directory, EVENTS, events_limit)
-        again = _part(directory, MANIFEST, SIDE_LIMIT)
+        events = part_of(directory, EVENTS, events_limit)
+        again = part_of(directory, MANIFEST, SIDE_LIMIT)
         if again == manifest:
             return manifest, events, False
         manifest = again
@@ -195,7 +195,8 @@ def is_litter(name: str) -> bool:
     return any(name.startswith(f".{part}.") for part in _PARTS)
 
 
-def _part(directory: Path, name: str, limit: int) -> Part:
+def part_of(directory: Path, name: str, limit: int) -> Part:
+    """Read one file of a run; what keeps it from being read is said and never raised."""
     path = directory / name
     mode = _mode(path)
     if mode is None:

@@ -1,0 +1,196 @@
+"""What the events prove after each item of a log: kept as changes, so that any moment is a cut and no fold.
+
+Arguments of calls are not held here; whoever shows one reads its event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeVar
+
+from refold.core.rivumi.calls import CallLife, Calls
+from refold.core.rivumi.events import Event
+from refold.core.rivumi.events_state import Approval, EventsFold, EventsState
+from refold.core.rivumi.manifest import Tokens
+
+_T = TypeVar("_T")
+_Changes = list[tuple[int, _T]]
+_item = itemgetter(0)
+
+
+class _Plain(NamedTuple):
+    """What is one value at a time."""
+
+    run_id: str = ""
+    provider: str = ""
+    model: str = ""
+    base_sha: str = ""
+    phase: str = "created"
+    step: int = 0
+    tokens: tuple[int, ...] = (0, 0, 0, 0, 0)
+    resumes: int = 0
+    reason: str = ""
+
+
+_NOTHING: Final = _Plain()
+
+
+class _Told(Calls):
+    """Calls that tell which of them an event has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: list[int] = []
+
+    def _set(self, at: int, life: CallLife) -> None:
+        super()._set(at, life)
+        self.changed.append(at)
+
+
+class History:
+    """Takes the events of a log in, each with its item, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._calls = _Told()
+        self._fold = EventsFold(self._calls)
+        self._plain: _Changes[_Plain] = []
+        self._lives: list[_Changes[CallLife]] = []
+        self._of_item: list[tuple[int, int]] = []
+        """Which life an item is about, for the items that are about one."""
+        self._approvals: dict[str, _Changes[Approval]] = {}
+        self._kept: tuple[_Told, EventsFold] | None = None
+        self._open = 0
+
+    def feed(self, item: int, event: Event) -> int:
+        """Take an event in; give how many calls and checks stand open after it."""
+        fold = self._fold
+        fold.feed(event)
+        for at in self._calls.changed:
+            self._change(item, at)
+        if self._calls.changed:
+            self._of_item.append((item, self._calls.changed[-1]))
+            self._calls.changed.clear()
+        if event.event_type.startswith("approval."):
+            request = event.data.get("request_id")
+            request = request if isinstance(request, str) else ""
+            if request in fold.approvals:
+                self._approvals.setdefault(request, []).append((item, fold.approvals[request]))
+        named = fold.named
+        last = self._plain[-1][1] if self._plain else _NOTHING
+        now = _Plain(
+            last.run_id or event.run_id,
+            named["provider"],
+            named["model"],
+            named["base_sha"],
+            fold.phase,
+            fold.step,
+            (*fold.used,),
+            fold.resumes,
+            fold.reason,
+        )
+        if now != last or not self._plain:
+            self._plain.append((item, now))
+        return self._open
+
+    def _change(self, item: int, at: int) -> None:
+        life = self._calls.life(at)
+        if at == len(self._lives):
+            self._lives.append([])
+        changes = self._lives[at]
+        if changes:
+            self._open -= changes[-1][1].open
+        self._open += life.open
+        if changes and changes[-1][0] == item:
+            changes[-1] = (item, life)
+        else:
+            changes.append((item, life))
+
+    def at(self, item: int, last_sequence: int, tail: str) -> EventsState:
+        """Give the fold of the events up to and including an item.
+
+        Args:
+            item: The last one that counts.
+            last_sequence: The sequence of the last event up to there; -1 where there is none.
+            tail: Its type.
+        """
+        plain = _upto(self._plain, item) or _NOTHING
+        return EventsState(
+            plain.run_id,
+            plain.provider,
+            plain.model,
+            plain.base_sha,
+            plain.phase,
+            plain.step,
+            self.lives_at(item),
+            tuple(found for changes in self._approvals.values() if (found := _upto(changes, item))),
+            Tokens(*plain.tokens),
+            last_sequence,
+            tail,
+            plain.resumes,
+            plain.reason,
+        )
+
+    def lives_at(self, item: int) -> tuple[CallLife, ...]:
+        """Give every call and check that has begun, as it stands after an item."""
+        return tuple(found for changes in self._lives if (found := _upto(changes, item)) is not None)
+
+    def life_of(self, item: int) -> int:
+        """Give the number of the call or check that an item is about; -1 where it is about none."""
+        found = bisect_right(self._of_item, item, key=_item) - 1
+        return self._of_item[found][1] if found >= 0 and self._of_item[found][0] == item else -1
+
+    def moments(self, life: int) -> tuple[tuple[int, CallLife], ...]:
+        """Give the items that tell of a call or check, each with what it has become there."""
+        return tuple(self._lives[life])
+
+    def step_at(self, item: int) -> int:
+        """Give the model turn that an item belongs to."""
+        return (_upto(self._plain, item) or _NOTHING).step
+
+    def started_open(self) -> tuple[int, ...]:
+        """Give the items that started what has no end in all that was fed."""
+        if not self._open:
+            return ()
+        return tuple(
+            next(item for item, life in changes if life.started == changes[-1][1].started)
+            for changes in self._lives
+            if changes[-1][1].open
+        )
+
+    def mark(self) -> None:
+        """Remember this moment, so that `take_back` can return to it."""
+        calls = self._calls.copy()
+        fold = self._fold
+        kept = EventsFold(calls)
+        kept.approvals, kept.named, kept.used = fold.approvals.copy(), fold.named.copy(), fold.used.copy()
+        kept.phase, kept.step, kept.resumes, kept.reason = fold.phase, fold.step, fold.resumes, fold.reason
+        self._kept = (calls, kept)
+
+    def take_back(self, items: int) -> None:
+        """Forget all from an item on; only back to the moment of `mark`."""
+        if self._kept is None:
+            return
+        self._calls, self._fold = self._kept
+        self._kept = None
+        _cut(self._plain, items)
+        _cut(self._of_item, items)
+        for lives in self._lives:
+            _cut(lives, items)
+        for approvals in self._approvals.values():
+            _cut(approvals, items)
+        while self._lives and not self._lives[-1]:
+            self._lives.pop()
+        for request in [request for request, changes in self._approvals.items() if not changes]:
+            del self._approvals[request]
+        self._open = sum(changes[-1][1].open for changes in self._lives)
+
+
+def _upto(changes: _Changes[_T], item: int) -> _T | None:
+    found = bisect_right(changes, item, key=_item)
+    return changes[found - 1][1] if found else None
+
+
+def _cut(changes: _Changes[_T], items: int) -> None:
+    while changes and changes[-1][0] >= items:
+        changes.pop()

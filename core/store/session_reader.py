@@ -1,0 +1,244 @@
+"""One run directory open for reading: its log grows like a journal, its other files are read on demand."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from refold.core.errors import BadRecord, RunNotFound, StoreError
+from refold.core.findings import Finding
+from refold.core.formats import Format
+from refold.core.formats.registry import of_directories
+from refold.core.formats.rivumi import EventDecoder
+from refold.core.records import Record
+from refold.core.rivumi.events import Event
+from refold.core.rivumi.events_state import EventsState
+from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
+from refold.core.rivumi.snapshot import Part, Snapshot
+from refold.core.rivumi.timeline import EventTimeline
+from refold.core.rivumi.timeline_builder import EventBuilder
+from refold.core.store.files import open_regular, shown
+from refold.core.store.reader import Change, RunReader
+from refold.core.store.session_files import (
+    EVENTS,
+    LOCK,
+    MANIFEST,
+    NESTED,
+    is_run_directory,
+    part_of,
+    read_run,
+)
+
+_SIDE: Final = (MANIFEST, "request.json", "result.json", "verification.json", "changes.patch")
+_LONGEST_SIDE: Final = 64 << 20
+LONGEST_PATCH: Final = 1 << 20
+"""Bytes of the recorded changes that are shown."""
+_MOST_INNER: Final = 1000
+
+
+class SessionReader(RunReader):
+    """A run directory that is being read. Made by `RunReader.open`."""
+
+    def __init__(self, path: Path, file: Path, fd: int, log_problem: str) -> None:
+        """Read a directory.
+
+        Args:
+            path: The directory.
+            file: Its log, the file behind a link that stays in the run.
+            fd: The open log; something empty where there is none.
+            log_problem: Why there is none.
+        """
+        super().__init__(path, fd, "rivumi")
+        self._file = file
+        self.run_id = Path(os.path.abspath(path)).name  # noqa: PTH100 - of a path like "." too
+        self.session = self
+        self.log_problem = log_problem
+        self._seen = self._marks()
+        if log_problem:
+            self.mtime = path.stat().st_mtime
+
+    @property
+    def locks(self) -> tuple[Path, ...]:
+        """The file that a writer of the run locks."""
+        return (self.path / LOCK,)
+
+    @property
+    def timeline(self) -> EventTimeline:
+        """The rows so far."""
+        timeline = self._builder.timeline
+        assert isinstance(timeline, EventTimeline)  # noqa: S101 - made below
+        return timeline
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What `session.json` claims now; None where it is missing or cannot be read."""
+        return self._facts()[0]
+
+    @property
+    def manifest_problem(self) -> str:
+        """Why there is no manifest; empty where there is one."""
+        return self._facts()[1]
+
+    @property
+    def request(self) -> Request | None:
+        """What the run was asked to do; None where that is missing or cannot be read."""
+        return self._facts()[2]
+
+    def _facts(self) -> tuple[Manifest | None, str, Request | None]:
+        return _facts(self.path, self._seen)
+
+    def part(self, name: str, limit: int = _LONGEST_SIDE) -> Part:
+        """Give one of the files of the run as it is now."""
+        return part_of(self.path, name, limit)
+
+    def patch(self) -> bytes:
+        """Give the recorded changes, at most `LONGEST_PATCH` bytes; nothing where there are none."""
+        return self.part("changes.patch", LONGEST_PATCH).data
+
+    def inner(self, name: str) -> Path | None:
+        """Give the directory of the run of one of its own agents, where there is one."""
+        if not name or "/" in name or "\0" in name or name in {".", ".."}:
+            return None
+        path = self.path / NESTED / name
+        return path if is_run_directory(path) and not path.is_symlink() else None
+
+    def inner_runs(self) -> tuple[str, ...]:
+        """Give the names of the runs of its own agents, sorted."""
+        try:
+            with os.scandir(self.path / NESTED) as entries:
+                names = [entry.name for entry, _ in zip(entries, range(_MOST_INNER), strict=False)]
+        except OSError:
+            return ()
+        return tuple(sorted(name for name in names if self.inner(name) is not None))
+
+    def snapshot(self) -> Snapshot:
+        """Read every file of the run; raise StoreError where the directory is gone."""
+        return read_run(self.path)
+
+    def examine(self) -> tuple[Finding, ...]:
+        """Give everything that is wrong with the run, or worth knowing."""
+        from refold.core.rivumi.findings import findings
+
+        return findings(self.snapshot())
+
+    def event(self, item: int) -> Event:
+        """Decode an item; raise BadRecord where it is no event."""
+        decoder = self.decoder
+        assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other
+        if not self.timeline.type_of(item):
+            raise BadRecord("these bytes are no event")
+        raw = self.raw(item)
+        return decoder.event(raw.removeprefix(b"\xef\xbb\xbf"))
+
+    def record(self, item: int) -> Record:
+        """Decode the envelope of an item."""
+        raw = self.raw(item)
+        return self.decoder.record(raw.removeprefix(b"\xef\xbb\xbf"))
+
+    def events_at(self, item: int) -> EventsState:
+        """Give what the events up to and including an item prove."""
+        return self.timeline.state_at(item)
+
+    def poll(self) -> Change:
+        """Say what happened to the log or to the files beside it since the last look."""
+        now = self._marks()
+        moved = now != self._seen
+        self._seen = now
+        if not self.path.is_dir():
+            return Change.GONE
+        if self.log_problem:
+            if _has_log(self.path):
+                return Change.REPLACED
+            return Change.GREW if moved else Change.SAME
+        change = super().poll()
+        return Change.GREW if moved and change is Change.SAME else change
+
+    def _marks(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when one of the side files is written or replaced."""
+        return tuple(_mark(self.path / name) for name in _SIDE)
+
+    def _format(self) -> Format:
+        return of_directories()
+
+    def _new_builder(self) -> EventBuilder:
+        return EventBuilder(self.decoder)
+
+    def _choose_decoder(self) -> None:
+        """Do nothing: the lines of every generation are the same."""
+
+
+@lru_cache(maxsize=8)
+def _facts(path: Path, seen: tuple[tuple[int, int, int], ...]) -> tuple[Manifest | None, str, Request | None]:
+    """Read manifest and request once for each of their states."""
+    manifest, problem, request = None, "", None
+    part = part_of(path, MANIFEST, _LONGEST_SIDE)
+    if part.known:
+        try:
+            manifest = read_manifest(part.data)
+        except BadRecord as wrong:
+            problem = f"session.json: {wrong.reason}"
+    else:
+        problem = f"session.json: {part.detail or part.state}"
+    part = part_of(path, "request.json", _LONGEST_SIDE)
+    if part.known:
+        try:
+            request = read_request(part.data)
+        except BadRecord:
+            request = None
+    return manifest, problem, request
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return (0, 0, 0)
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def open_session(path: Path) -> SessionReader:
+    """Open a run directory; one without a log, or with one that cannot be read, is opened too.
+
+    Raises:
+        RunNotFound: no run lies in the directory.
+        StoreError: it cannot be looked into.
+    """
+    if not is_run_directory(path):
+        raise RunNotFound(
+            f"{shown(path)}: no run lies in this directory", remedy="name the directory of one run"
+        )
+    problem = ""
+    file = _log_of(path)
+    try:
+        fd = open_regular(file)
+    except StoreError as error:
+        problem = str(error)
+        fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return SessionReader(path, file, fd, problem)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _log_of(path: Path) -> Path:
+    """The log, or the file behind a link that does not lead out of the run."""
+    file = path / EVENTS
+    if not file.is_symlink():
+        return file
+    try:
+        target = file.resolve(strict=True)
+        return target if target.is_relative_to(path.resolve()) else file
+    except (OSError, RuntimeError, ValueError):
+        return file
+
+
+def _has_log(path: Path) -> bool:
+    """Say whether the log can be opened now."""
+    try:
+        os.close(open_regular(_log_of(path)))
+    except StoreError:
+        return False
+    return True
