@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_run import Target, hint_of, item_at, target
+from refold.app.comparing import beside_parent
 from refold.app.settings import Settings
 from refold.core.compare import Field, counter_fields, fingerprint_fields, state_fields
 from refold.core.errors import FoldError, RunNotFound
@@ -18,10 +19,8 @@ from refold.core.store.compare import (
     Standing,
     common_messages,
     compare,
-    parent_of,
     standing_at,
 )
-from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
 
@@ -70,14 +69,12 @@ def _open(wanted: Target, settings: Settings) -> RunReader:
 def _parent(wanted: Target, settings: Settings) -> Target:
     """Give the run that a run was forked from."""
     path = resolve(wanted.run, settings.roots)
-    with _open(wanted, settings) as reader:
-        reader.step(0)
-        found = parent_of(path, reader.meta, tuple(settings.roots), NotesStore(settings.notes_dir))
+    found = beside_parent(path, hint_of(path, settings), settings)
     if found is None:
         raise RunNotFound(
             f"{wanted.run}: no parent of it is there", remedy="name two runs, or one run at two points"
         )
-    return Target(str(found))
+    return Target(str(found.a))
 
 
 def _side(wanted: Target, reader: RunReader) -> _Side:
@@ -108,7 +105,7 @@ def diff_json(a: _Side, b: _Side, found: Comparison) -> dict[str, Json]:
     meta_a, meta_b = _metas(a, b)
     state: list[Json] | None = None
     if standing_a.state is not None and standing_b.state is not None:
-        shared = common_messages(a.reader, found.common_a)
+        shared = common_messages(a.reader, found)
         state = [_field(one) for one in state_fields(standing_a.state, standing_b.state, shared)]
     return {
         "a": _run_json(a, found.stop_a, standing_a),
@@ -202,6 +199,6 @@ def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
     for index in range(1, len(rows)):
         printer.line(rows.line(index, width), cut=True)
     printer.raw("\n")
-    shared = common_messages(a.reader, found.common_a)
+    shared = common_messages(a.reader, found)
     for row in state_lines(*_standings(a, b, found), shared, printer.columns or _TABLE):
         printer.line(row, cut=True)

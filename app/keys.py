@@ -23,6 +23,7 @@ Place = Literal[
     "resume",
     "fork",
     "lineage",
+    "compare",
     "history",
     "chat",
     "chatfork",
@@ -171,6 +172,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Look",
     ),
     Key("run.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
+    Key("run.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
     Key("run.follow", "F", "follow", "Follow the end", "Until the cursor leaves it", "Move", "follow"),
     Key("run.ruler", "t", "ruler", "Ruler by count or by time", "", "Look", "ruler"),
     Key(
@@ -280,7 +282,32 @@ TABLE: Final[tuple[Key, ...]] = (
     Key(
         "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
     ),
+    Key("lineage.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
     Key("lineage.back", "escape", "back", "Back", "", "Program", "back"),
+    # Two runs side by side.
+    Key(
+        "compare.open", "enter", "open", "Open the run", "At this record, of the side chosen", "Look", "open"
+    ),
+    Key(
+        "compare.difference_back",
+        "left_curly_bracket",
+        "difference(-1)",
+        "The difference before",
+        "Or the turn before in a long one",
+        "Move",
+        "difference",
+    ),
+    Key(
+        "compare.difference_on",
+        "right_curly_bracket",
+        "difference(1)",
+        "The next difference",
+        "Or the next turn in a long one",
+        "Move",
+        "difference",
+    ),
+    Key("compare.side", "tab,left,right", "side", "The other side", "What enter opens", "Move", "side"),
+    Key("compare.back", "escape", "back", "Back", "", "Program", "back"),
     # Conversations.
     Key("history.open", "enter", "open", "Open the conversation", "Show its turns", "Look", "open"),
     Key(
@@ -303,6 +330,15 @@ TABLE: Final[tuple[Key, ...]] = (
         "A new conversation of what stands before it; the plan is shown first",
         "Go on",
         "fork before",
+    ),
+    Key(
+        "chat.resume",
+        "r",
+        "resume",
+        "Go on in its own program",
+        "What resumes it is sent to the clipboard, then its program gets the terminal",
+        "Go on",
+        "resume",
     ),
     Key(
         "chat.copy",

@@ -11,6 +11,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
@@ -122,14 +123,14 @@ def state_fields(a: RunState, b: RunState, common_messages: int) -> tuple[Field,
     Args:
         a: the one.
         b: the other.
-        common_messages: with how many messages both begin; only with these alone they are the same.
+        common_messages: with how many messages both begin: further ones are not the same, however many.
     """
     messages = (len(a.messages), len(b.messages))
     return (
         _field("prompt", a.prompt, b.prompt),
         _field("interactive", a.interactive, b.interactive),
         _field("next_iteration", a.next_iteration, b.next_iteration),
-        Field("messages", *messages, same=messages == (common_messages, common_messages)),
+        Field("messages", *messages, same=messages[0] == messages[1] <= common_messages),
         _field("last_stop_reason", a.last_stop_reason, b.last_stop_reason),
         _field("pending", _pending(a), _pending(b)),
         _field("terminal", _terminal(a), _terminal(b)),
@@ -199,7 +200,7 @@ def _without_ids(block: Json) -> Json:
 def _turns(faces: Sequence[Face]) -> list[range]:
     """Cut records into turns: each begins with what the model or the user said."""
     starts = [place for place, face in enumerate(faces) if not place or face.kind in _HEADS]
-    return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(faces)], strict=True)]
+    return [range(start, stop) for start, stop in pairwise([*starts, len(faces)])]
 
 
 def _lane(faces: Sequence[Face], turns: Sequence[range]) -> Lane:

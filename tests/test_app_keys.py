@@ -16,6 +16,7 @@ from refold.app.main import RefoldApp
 from refold.app.present import help as help_page
 from refold.app.screens.chat import ChatForkScreen, ChatScreen
 from refold.app.screens.columns import ColumnsScreen
+from refold.app.screens.compare import CompareScreen
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.history import HistoryScreen
@@ -40,6 +41,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "resume": (ResumeScreen,),
     "fork": (ForkScreen,),
     "lineage": (LineageScreen,),
+    "compare": (CompareScreen,),
     "history": (HistoryScreen,),
     "chat": (ChatScreen,),
     "chatfork": (ChatForkScreen,),
@@ -55,6 +57,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("resume", "list", "app"),
     ("fork", "pager", "app"),
     ("lineage", "list", "app"),
+    ("compare", "list", "app"),
     ("history", "list", "app"),
     ("chat", "list", "app"),
     ("chat", "pager", "app"),

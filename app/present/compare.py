@@ -149,12 +149,7 @@ class CompareRows:
         leaf = self.leaves[at]
         if leaf.same:
             return False
-        before = self.leaves[at - 1] if at else None
-        if (
-            before is None
-            or before.same
-            or (before.a is None, before.b is None) != (leaf.a is None, leaf.b is None)
-        ):
+        if at == 0 or self.leaves[at - 1].same:
             return True
         rows, row = (self._a, leaf.a) if leaf.a is not None else (self._b, leaf.b)
         return row is not None and rows.timeline.row(row).kind in _HEADS
@@ -258,7 +253,8 @@ def field_lines(fields: Sequence[Field], width: int) -> Iterator[Line]:
         if one.same:
             yield fit((cell(f"  {label:{_LABEL}}", "dim"), cell(value(one, one.a), "dim", _VALUE)), width)
         else:
-            yield _columns(label, value(one, one.a), value(one, one.b), width, "text", mark="▸ ")
+            other = f"{value(one, one.b)}{', not the same ones' if one.a == one.b else ''}"
+            yield _columns(label, value(one, one.a), other, width, "text", mark="▸ ")
 
 
 def value(field: Field, given: Json) -> str:
@@ -281,6 +277,6 @@ def _columns(label: str, a: str, b: str, width: int, role: Role, mark: str = "")
 
 
 def _where(mark: str, standing: Standing) -> str:
-    if standing.seq is None:
-        return f"{mark}  {'before the first record' if standing.state is None else 'here'}"
-    return f"{mark}  after seq {standing.seq}"
+    if not standing.line:
+        return f"{mark}  before the first record"
+    return f"{mark}  after {f'line {standing.line}' if standing.seq is None else f'seq {standing.seq}'}"

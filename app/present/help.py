@@ -17,6 +17,7 @@ PLACES: Final[dict[keys.Place, str]] = {
     "list": "In every list",
     "pager": "In every text",
     "lineage": "In the lineage",
+    "compare": "Between two runs",
     "resume": "Before a resume",
     "fork": "Before a fork",
     "history": "In the list of conversations",

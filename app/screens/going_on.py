@@ -37,7 +37,7 @@ class GoingOnScreen(GroundScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run where there is none."""
-        if action in ("fork", "resume", "lineage"):
+        if action in ("fork", "resume", "lineage", "compare"):
             return True if self.chosen() is not None else None
         return super().check_action(action, parameters)
 
@@ -56,6 +56,23 @@ class GoingOnScreen(GroundScreen):
         chosen = self.chosen()
         if chosen is not None and self.app.screen is self:
             self.app.push_screen(LineageScreen(chosen.path, chosen.hint, chosen.settings))
+
+    def action_compare(self) -> None:
+        """Put the run beside the one that it was forked from."""
+        chosen = self.chosen()
+        if chosen is not None and self.app.screen is self:
+            self._compare(chosen)
+
+    @work(group="compare", exclusive=True)
+    async def _compare(self, chosen: Chosen) -> None:
+        from refold.app.comparing import beside_parent
+        from refold.app.loading import aside
+
+        compared = await aside(lambda: beside_parent(chosen.path, chosen.hint, chosen.settings))
+        if compared is None:
+            self.notify(f"{chosen.path.stem} was forked from no run that is here.")
+        elif self.app.screen is self:
+            self.app.push_screen(compared.screen(chosen.settings))
 
     def _lead_on(self, where: Literal["resume", "fork"]) -> None:
         chosen = self.chosen()

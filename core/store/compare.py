@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from refold.core.columns import SEQUENCED
+from refold.core.columns import OPEN, SEQUENCED
 from refold.core.compare import Face, align, face_of, face_of_bytes, same_start
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
@@ -311,6 +311,8 @@ class Standing(NamedTuple):
     """How a run stands after one of its items."""
 
     seq: int | None
+    line: int
+    """The line of the item; 0 before the first one."""
     state: RunState | None
     """None where there is no state, not even a reconstructed one."""
     error: FoldError | None = None
@@ -321,18 +323,27 @@ def standing_at(reader: RunReader, item: int) -> Standing:
     """Fold a run up to an item, as far as it can be: for looking, never for a resume."""
     timeline = reader.timeline
     if not 0 <= item < timeline.items:
-        return Standing(None, None)
-    seq, error = timeline.seq(item), timeline.error_at(item)
+        return Standing(None, 0, None)
+    seq, line, error = timeline.seq(item), timeline.span(item).line, timeline.error_at(item)
     if error is not None and not isinstance(error, CorruptJournal):
-        return Standing(seq, None, error)
+        return Standing(seq, line, None, error)
     try:
-        return Standing(seq, reader.salvaged_at(item), error)
+        return Standing(seq, line, reader.salvaged_at(item), error)
     except BadRecord as refused:
-        return Standing(seq, None, error or CorruptJournal(f"the open turn cannot be read: {refused}"))
+        return Standing(seq, line, None, error or CorruptJournal(f"the open turn cannot be read: {refused}"))
     except FoldError as refused:
-        return Standing(seq, None, refused)
+        return Standing(seq, line, None, refused)
 
 
-def common_messages(reader: RunReader, common: int) -> int:
-    """Give how many messages of the conversation lie in the first items of a run."""
-    return reader.timeline.columns.messages[common - 1] if common else 0
+def common_messages(reader: RunReader, found: Comparison) -> int:
+    """Give with how many whole messages both conversations begin; `reader` is that of the one run."""
+    columns = reader.timeline.columns
+    if found.same:
+        return columns.messages[found.stop_a - 1] if found.stop_a else 0
+    if not found.common_a:
+        return 0
+    last = found.common_a - 1
+    if columns.flags[last] & OPEN and columns.answered_left[last]:
+        # The open turn may have been answered in two ways.
+        return max(0, columns.messages[columns.last_assistant[last] - 1] - 1)
+    return columns.messages[last]
