@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.types import IgnoreReturnCallbackType
@@ -22,6 +22,12 @@ class Command(NamedTuple):
     help: str | None
     """Read as markup by the palette, so only words of the table may stand here."""
     run: IgnoreReturnCallbackType
+
+
+class Palette(CommandPalette):
+    """Textual's own, in our colours."""
+
+    CSS_PATH = "../styles/palette.tcss"
 
 
 class RefoldCommands(Provider):

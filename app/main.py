@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from rich.style import Style
 from textual import events
@@ -29,6 +29,8 @@ from refold.app.log import record_fault
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+
+T = TypeVar("T")
 
 DEAF_SECONDS: Final = 0.05
 """After the start, answers of the terminal to what stood on it before are not taken for keys."""
@@ -64,7 +66,6 @@ class RefoldApp(App[None]):
     CSS_PATH: ClassVar[list[str | os.PathLike[str]]] = [  # type: ignore[assignment]
         "../styles/base.tcss",
         "../styles/rows.tcss",
-        "../styles/dialogs.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
@@ -95,10 +96,18 @@ class RefoldApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The screen that the program was started for; Textual (8.2.8) would not read its styles."""
         screen = self._first_screen()
+        self._load_screen_css(screen)
+        return _that_can_be_left(screen)
+
+    def _load_screen_css(self, screen: Screen[T]) -> None:
+        """Add the styles of a screen that opens.
+
+        Textual (8.2.8, no public way) parses all others anew and styles every widget again, on the way to
+        the first row of a run that was picked from the list.
+        """
         missing = [path for path in screen.css_path if not self.stylesheet.has_source(str(path), "")]
         if missing:
             self.stylesheet.read_all(missing)
-        return _that_can_be_left(screen)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables, for themes that are not ours."""
@@ -215,6 +224,13 @@ class RefoldApp(App[None]):
         del markup
         text = "\n".join(safe.block(message, limit=1000))
         super().notify(text, title=safe.line(title, 80), severity=severity, timeout=timeout, markup=False)
+
+    def action_command_palette(self) -> None:
+        """Open the palette, once."""
+        from refold.app.commands import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_help(self) -> None:
         """Open the help page, once."""

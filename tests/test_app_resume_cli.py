@@ -218,6 +218,20 @@ def test_a_kept_run_knows_its_agent(place: Place) -> None:
     assert (again.returncode, "already there" in again.stderr) == (1, True)
 
 
+def test_a_run_whose_first_line_was_torn_is_begun_again(place: Place) -> None:
+    place.run("run", "agents:make", "--name", "one", "do it")
+    path = place.cut(1)
+    path.write_bytes(path.read_bytes()[:40])
+    done = place.run("run", "agents:make", "--name", "one", "do it")
+    assert (done.returncode, "already there" in done.stderr) == (1, True)
+    assert place.run("repair", "one", "--yes").returncode == 0
+    assert path.read_bytes() == b""
+    assert "refold run AGENT PROMPT --name ID" in place.run("resume", "one", "--plan").stdout
+    done = place.run("run", "agents:make", "--name", "one", "do it")
+    assert done.returncode == 0, done.stderr
+    assert place.reason() == "completed"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -225,7 +239,7 @@ def test_a_kept_run_knows_its_agent(place: Place) -> None:
         (("agents:nothing", "x"), 2, "has nothing of the name 'nothing'"),
         (("nowhere:make", "x"), 2, "No module named 'nowhere'"),
         (("agents:make",), 2, "the following arguments are required: PROMPT"),
-        (("agents:make", "--name", "../x", "y"), 3, "invalid run id"),
+        (("agents:make", "--name", "../x", "y"), 2, "--name: invalid run id"),
         (("agents:make", "--only", "--checkpoint", "x"), 2, "there is no directory to keep the run in"),
     ],
 )

@@ -19,6 +19,7 @@ from refold.core.errors import (
     BadRecord,
     JournalClosed,
     LockUnsure,
+    RunExists,
     RunLocked,
     SequenceConflict,
     SequenceGap,
@@ -166,6 +167,44 @@ class TestAppend:
         first = records(store.directory / "empty.json")[0]
         assert isinstance(first, MetaRecord)
         assert first.run_id == "empty"
+
+    def test_only_an_empty_file_is_begun(self, store: JournalStore) -> None:
+        with store.begin("a", META), pytest.raises(RunExists):
+            store.begin("a", META)
+        with pytest.raises(RunExists):
+            store.create("a", META)
+        empty = store.path_of("empty")
+        empty.touch()
+        with pytest.raises(RunExists):
+            store.create("empty", META)
+        with store.open("empty"), pytest.raises(RunLocked):
+            store.begin("empty", META)
+        assert empty.read_bytes() == b""
+        with store.begin("empty", META) as journal:
+            assert journal.append(user("x")) == 2
+        first = records(empty)[0]
+        assert isinstance(first, MetaRecord)
+        assert first.run_id == "empty"
+        store.path_of("link").symlink_to(store.directory / "target")
+        (store.directory / "target").touch()
+        with pytest.raises(RunExists):
+            store.begin("link", META)
+
+    def test_one_that_begins_meanwhile_wins(
+        self, store: JournalStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.directory.mkdir()
+        store.path_of("a").touch()
+
+        def quicker(path: Path) -> bool:
+            store.open("a").append(META)
+            return True
+
+        monkeypatch.setattr(journal_module, "_is_empty", quicker)
+        with pytest.raises(RunExists):
+            store.begin("a", META)
+        assert len(records(store.path_of("a"))) == 1
+        store.open("a").close()
 
     @pytest.mark.parametrize(
         "record",

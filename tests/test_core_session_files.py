@@ -137,7 +137,7 @@ def test_a_file_that_vanishes_or_fails_while_it_is_read(run: Path, monkeypatch: 
 
 
 def test_manifest_and_log_are_of_one_moment(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = session_files._part
+    real = session_files.part_of
     writes = iter(range(3))
 
     def part(directory: Path, name: str, limit: int) -> Part:
@@ -146,7 +146,7 @@ def test_manifest_and_log_are_of_one_moment(run: Path, monkeypatch: pytest.Monke
             (run / name).write_bytes((run / name).read_bytes() + b" ")
         return made
 
-    monkeypatch.setattr(session_files, "_part", part)
+    monkeypatch.setattr(session_files, "part_of", part)
     snapshot = read_run(run)
     assert not snapshot.moving
     assert snapshot.manifest.data.endswith(b"}   ")

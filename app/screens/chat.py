@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -74,6 +74,14 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the turns, with the cursor on the last one."""
+        self._show()
+        self.listing.focus()
+
+    def _read_again(self) -> None:
+        self.conversation = load_conversation(self._path)
+        self._show()
+
+    def _show(self) -> None:
         found = self.conversation
         left = (cell(found.label, "strong"), cell(f"   {found.runtime}", "dim"))
         right = (Cell(Safe(plural(len(found.turns), "turn")), "dim"),)
@@ -82,7 +90,6 @@ class ChatScreen(Screen[None]):
         self.query_one("#chat-standing", Words).show((cell(said, "problem"),) if said else ())
         self.set_class(bool(said), "-refused")
         self.listing.show(TurnRows(found.turns), max(0, len(found.turns) - 1))
-        self.listing.focus()
 
     @on(LineList.Moved, "#turns")
     @on(LinePager.Resized, "#turn")
@@ -120,6 +127,22 @@ class ChatScreen(Screen[None]):
         self.app.copy_to_clipboard(text)
         self.notify(text, title="Sent to the clipboard of the terminal")
 
+    def action_resume(self) -> None:
+        """Start its own program in the terminal; what resumes the conversation there is in the clipboard."""
+        from refold.app.launch import in_terminal
+
+        if self.app.screen is not self:
+            return
+        text = present.goes_on(self.conversation)
+        self.app.copy_to_clipboard(text)
+        name = present.program(self.conversation, str(self._path))
+        ended = in_terminal([name], cwd=str(Path.cwd()), suspend=self.app.suspend)
+        self._read_again()
+        said = (
+            f"{name} {ended.sentence}. There, type {text}" if not ended.fine else f"{name} {ended.sentence}"
+        )
+        self.notify(said, severity="information" if ended.fine else "warning")
+
     def action_fork(self) -> None:
         """Show what a fork before this prompt would be."""
         turn = self.turn
@@ -147,7 +170,10 @@ class ChatScreen(Screen[None]):
 class ChatForkScreen(ModalScreen[None]):
     """The plan of a fork; nothing is written before Enter."""
 
-    CSS_PATH = "../../styles/history.tcss"
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
+        "../../styles/dialogs.tcss",
+        "../../styles/history.tcss",
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("chatfork")]
 
     def __init__(self, plan: ConversationFork, carry_out: Callable[[ConversationFork], None]) -> None:

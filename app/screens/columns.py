@@ -61,6 +61,7 @@ class _Words(LineBar):
 class ColumnsScreen(ModalScreen[None]):
     """Shows and hides columns; the list behind it changes at once."""
 
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("columns")]
 
     def __init__(self, chosen: Sequence[str], choose: Callable[[tuple[str, ...]], Iterable[str]]) -> None:

@@ -42,6 +42,7 @@ _LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
 class ForkScreen(ModalScreen[Forked | None]):
     """Shows the plan of a fork, lets its point and its words be changed, and makes it."""
 
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("fork")]
 
     def __init__(

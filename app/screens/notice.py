@@ -36,6 +36,7 @@ class _Title(LineBar):
 class NoticeScreen(ModalScreen[None]):
     """Some sentences that ask for nothing but to be read."""
 
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("dialog")]
 
     def __init__(self, title: Safe, paragraphs: Sequence[tuple[Safe, Role]]) -> None:

@@ -71,6 +71,7 @@ class _Rows(LineList):
 class ResumeScreen(ModalScreen[ResumeAnswer | None]):
     """Shows the plan of a resume and lets it be changed, until it is accepted or left."""
 
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("resume")]
 
     def __init__(self, run_id: str, prepare: Prepare) -> None:

@@ -91,7 +91,7 @@ def _figures(name: str, append: Callable[[], int], bare: int, line: bytes, round
                 cpu[which].append((spent - used) * 1e6)
     ratio = statistics.median(walls["ours"]) / statistics.median(walls["bare"])
     own = statistics.median(cpu["ours"]) - statistics.median(cpu["bare"])
-    with mock.patch.object(os, "fsync", lambda fd: None):
+    with mock.patch.object(os, "fsync", return_value=None):
         warm = _cpu_of(append) - _cpu_of(write)
     tries = len(walls["ours"])
     return [
