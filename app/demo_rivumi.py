@@ -25,7 +25,12 @@ WAITING: Final = "c81f0e5d27a94b63b0d9f4e6a1527b8d"
 CONVERSATION: Final = "5e0b7c1d9a2f4386b4c7d8e9f0a1b2c3"
 _CALC: Final = "def add(a, b):\n    return a - b\n"
 _TEST: Final = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
-_NOT_OURS: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
+_SURROUNDINGS: Final = (
+    "env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE",
+    "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+    "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
+)  # fmt: skip
+"""The repository is the same on every machine, and none of the user's."""
 _COMMIT: Final = "0" * 40
 
 
@@ -251,11 +256,6 @@ def _repository(work: Path) -> str:
     (work / "test_calc.py").write_text(
         "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
     )
-    date = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
-    own = {**os.environ, **date, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    own = {
-        key: value for key, value in own.items() if key not in {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}
-    }
     name = ("-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false")
     git, said = shutil.which("git"), ""
     if git is None:
@@ -263,7 +263,7 @@ def _repository(work: Path) -> str:
     for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "Begin"), ("rev-parse", "HEAD")):
         try:
             done = subprocess.run(
-                (git, *name, *arguments), cwd=work, env=own, capture_output=True, text=True, check=True
+                (*_SURROUNDINGS, git, *name, *arguments), cwd=work, capture_output=True, text=True, check=True
             )
         except (OSError, subprocess.SubprocessError):
             return _COMMIT

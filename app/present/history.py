@@ -119,7 +119,7 @@ def preview(one: Listed, width: int, height: int, now: float, *, zone: tzinfo | 
     foot = [
         _labelled(
             "Go on",
-            [Cell(Safe(f"start {program(one)} and type "), "text"), cell(goes_on(found), "key")],
+            [Cell(Safe(f"start {program(found, one.path)} and type "), "text"), cell(goes_on(found), "key")],
             width,
         ),
         _labelled("Id", [cell(found.name, "strong"), *_facts(one, now, zone)], width),
@@ -159,9 +159,9 @@ def _standing(one: Listed, width: int) -> Iterator[Line]:
         yield fit(_apart(Safe("⋯ its log is one event ahead: a resume puts that right"), "warn"), width)
 
 
-def program(one: Listed) -> str:
+def program(conversation: Conversation, path: str) -> str:
     """Name the program that a conversation belongs to."""
-    theirs = one.conversation.runtime == "looplane-agent" or "looplane" in Path(one.path).parts
+    theirs = conversation.runtime == "looplane-agent" or "looplane" in Path(path).parts
     return "looplane" if theirs else "rivumi"
 
 
