@@ -10,6 +10,7 @@ import msgspec
 
 from refold.app.agents import spelled
 from refold.app.cli_exit import exit_code
+from refold.app.cli_new_run import new_id
 from refold.app.cli_print import Printer
 from refold.app.live import Live, tell
 from refold.app.settings import Settings
@@ -31,8 +32,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     if not (arguments.checkpoint or arguments.name is not None):
         outcome = live.run(agent, prompt, None, interactive=arguments.chat)
         return tell(outcome, None, "", printer, as_json=arguments.json)
+    name = None if arguments.name is None else new_id(arguments.name)
     store = JournalStore(_directory(settings))
-    with store.create(arguments.name, agent.opening(prompt, interactive=arguments.chat)) as journal:
+    with store.begin(name, agent.opening(prompt, interactive=arguments.chat)) as journal:
         again = spelled(resuming(journal, arguments.agent, settings, printer))
         printer.note(f"refold: kept as {journal.run_id} in {journal.path}")
         try:

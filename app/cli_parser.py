@@ -328,7 +328,7 @@ examples:
     parser.add_argument(
         "--checkpoint", action="store_true", help="keep the run on disk, so that it can go on after anything"
     )
-    parser.add_argument("--name", metavar="ID", help="keep it under this id")
+    parser.add_argument("--name", metavar="ID", help="keep it under this id; an empty run is begun")
     parser.add_argument(
         "--chat", action="store_true", help="go on with what is typed, a line each, until that ends"
     )

@@ -42,6 +42,7 @@ _STOPS: Final = {
     "budget": "the token budget was used up",
     "max_iterations": "the limit of iterations was reached",
 }
+_BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
 _STOP_REASONS: Final = {
     "max_tokens": "the reply was cut off, so the call may be cut off too",
     "refusal": "the model refused",
@@ -333,7 +334,7 @@ def _does_not_fold(error: FoldError) -> Reason:
     if isinstance(error, UnsupportedVersion):
         return Reason("newer", str(error))
     if isinstance(error, EmptyJournal):
-        return Reason("empty", "the run has no record to go on from")
+        return Reason("empty", f"the run has no record to go on from: {_BEGIN_IT}")
     return Reason("corrupt", f"{error}: fork before the damage instead")
 
 

@@ -224,7 +224,7 @@ def test_a_run_whose_first_line_was_torn_is_begun_again(place: Place) -> None:
     path.write_bytes(path.read_bytes()[:40])
     done = place.run("run", "agents:make", "--name", "one", "do it")
     assert (done.returncode, "already there" in done.stderr) == (1, True)
-    assert place.run("repair", "one", "--yes").returncode == 0
+    assert place.run("repair", "one").returncode == 0
     assert path.read_bytes() == b""
     assert "refold run AGENT PROMPT --name ID" in place.run("resume", "one", "--plan").stdout
     done = place.run("run", "agents:make", "--name", "one", "do it")

@@ -197,7 +197,8 @@ class TestAppend:
         store.path_of("a").touch()
 
         def quicker(path: Path) -> bool:
-            store.open("a").append(META)
+            with store.open("a") as journal:
+                journal.append(META)
             return True
 
         monkeypatch.setattr(journal_module, "_is_empty", quicker)

@@ -38,6 +38,7 @@ from refold.core.store.files import (
     append_durably,
     create_private,
     fsync_directory,
+    odd_kind,
     open_error,
     open_regular,
     private_directory,
@@ -320,6 +321,27 @@ class JournalStore:
             undo.pop_all()
             return journal
 
+    def begin(self, run_id: str | None, meta: MetaRecord) -> Journal:
+        """Begin a run as `create` does, also in an empty file, as a repair of its first line leaves it.
+
+        Raises:
+            StoreError: as `create` and `open` do; an empty file stays, or holds the meta record.
+        """
+        try:
+            return self.create(run_id, meta)
+        except RunExists:
+            if run_id is None or not _is_empty(self.path_of(run_id)):
+                raise
+            there = self.open(run_id)
+            try:
+                if there.last_seq:
+                    raise
+                there.append(msgspec.structs.replace(meta, seq=1))
+            except BaseException:
+                there.close()
+                raise
+            return there
+
     def open(self, run_id: str, *, repair: RepairPlan | None = None) -> Journal:
         """Open a run for appending after its last record.
 
@@ -407,6 +429,14 @@ class JournalStore:
 
 def _lock_path(path: Path) -> Path:
     return path.with_suffix(".lock")
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return not odd_kind(found.st_mode) and found.st_size == 0
 
 
 def _remove_again(path: Path, made: os.stat_result) -> None:
