@@ -132,7 +132,7 @@ def diff_json(a: _Side, b: _Side, found: Comparison) -> dict[str, Json]:
             {**_field(one), "common": getattr(_common_counters(a, found), one.name)}
             for one in counter_fields(_counters(a, found.stop_a), _counters(b, found.stop_b))
         ],
-        "state": state,
+        "states": state,
     }
 
 

@@ -97,6 +97,7 @@ def test_core_loads_nothing_heavy(tmp_path: Path) -> None:
         ["fork", "RUN", "--at", "2", "--plan"],
         ["repair", "RUN", "--plan"],
         ["lineage", "RUN"],
+        ["diff", "RUN", "RUN"],
         ["config", "--json"],
         ["completion", "bash"],
         ["completion", "ids"],

@@ -67,6 +67,7 @@ def test_the_schemas_are_what_is_printed(
     good, bad = (str(journals / "v3" / f"{name}.json") for name in ("completed-simple", "corrupt-first-line"))
     assert keys("ls", "--root", str(journals / "v3"))[0] == set(table(readme, "json ls"))
     assert keys("verify", bad)[0] == set(table(readme, "json verify"))
+    assert keys("diff", good, bad)[0] == set(table(readme, "json diff"))
     assert keys("config")[0] == set(table(readme, "json config"))
     rivumi = journals.parent / "rivumi" / "04-tail-tool-started"
     assert keys("replay", str(rivumi))[0] == set(table(readme, "json replay"))
