@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.layout import cell, fit
-from refold.app.present.runs import WITHHELD, created, damaged_places, moment, updated
+from refold.app.present.runs import created, damaged_places, moment, updated, withheld
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
@@ -107,7 +107,7 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     role: Role = "warn"
     if run.status == "running":
         outcome, role = "no result yet", "dim"
-    elif run.status in WITHHELD:
+    elif withheld(run):
         label, outcome = "Withheld", "the run stopped before this was allowed to run"
     else:
         outcome = "no result recorded: outcome unknown"

@@ -28,7 +28,7 @@ _SAID_BY_STATUS: Final[Mapping[str, frozenset[str]]] = {
     "unreadable": frozenset({"E_NO_META", "E_NOT_REGULAR", "E_PERM"}),
 }
 """Codes that say no more than the status does: they are not counted beside it."""
-WITHHELD: Final = frozenset({"budget", "max-iterations"})
+_WITHHELD: Final = frozenset({"budget", "max-iterations"})
 """Statuses of runs that were stopped before their last calls were allowed to run."""
 _BLIND: Final = frozenset({"unreadable", "empty", "newer"})
 """Statuses of runs that have no counters."""
@@ -233,6 +233,11 @@ def _glyph_and_word(text: Safe, role: Role) -> Line:
     return (Cell(Safe(text[:1]), role), Cell(Safe(text[1:2])), Cell(Safe(text[2:]), role))
 
 
+def withheld(run: RunSummary) -> bool:
+    """Say whether its open calls were never allowed to run; those of Rivumi were started."""
+    return run.status in _WITHHELD and run.format != "rivumi"
+
+
 def damaged_places(run: RunSummary) -> int:
     """Count what is damaged, without what the status says already."""
     said = _SAID_BY_STATUS.get(run.status, frozenset())
@@ -243,7 +248,7 @@ def _id(run: RunSummary, width: int) -> Line:
     fork = Safe(" ψ" if run.fork_of and width > len(" ψ") else "")
     name = middle(safe.line(run.id), width - len(fork))
     room = width - safe.width(name) - len(fork)
-    word = "withheld" if run.status in WITHHELD else "in flight"
+    word = "withheld" if withheld(run) else "in flight"
     pending = Safe(f" {len(run.in_flight)} {word}" if run.in_flight else "")
     if len(pending) > room:
         pending = Safe("")

@@ -92,16 +92,14 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         damaged=sum(count for code, count in codes.items() if is_damage(code)),
         torn=log.torn,
         last_seq=log.last_sequence,
-        in_flight=log.open_calls()[:_MOST_NAMES] if status.name not in _ENDED else (),
+        in_flight=log.open_calls()[:_MOST_NAMES],
         last_words=log.words or (_summary_text(manifest)),
         tools=tuple(sorted(log.tools)),
         fork_of=log.parent,
         reason=reason,
         provider_version=_version(manifest, outcome, log),
     )
-    if status.name in {"unreadable", "newer"}:
-        return msgspec.structs.replace(row, note=wrong)
-    return row
+    return msgspec.structs.replace(row, note=status.rule) if status.name == "unreadable" else row
 
 
 def closed(found: Found, note: str, code: str) -> RunSummary:

@@ -106,8 +106,12 @@ class SessionShelf:
                     rows.append(row)
             if number % _LOOKED_AT == _LOOKED_AT - 1:
                 yield Progress(0, 0)
+        seen = set(names)
         for name in before:
-            yield from self.forget(name)
+            own = name.partition("/")[0]
+            # A run that came while the directory was read does not stand in what was read.
+            if own in seen or not os.path.lexists(self.path_of(own)):
+                yield from self.forget(name)
         yield Progress(0, 0)
         return rows, waiting
 
