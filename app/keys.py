@@ -24,6 +24,8 @@ Place = Literal[
     "fork",
     "lineage",
     "compare",
+    "postmortem",
+    "mend",
     "history",
     "chat",
     "chatfork",
@@ -58,6 +60,15 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
     Key("runs.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
     Key("runs.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"),
+    Key(
+        "runs.postmortem",
+        "d",
+        "postmortem",
+        "Post-mortem",
+        "How it ended, what was in flight, what is safe",
+        "Look",
+        "why",
+    ),
     Key("runs.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key(
         "runs.filter",
@@ -170,6 +181,15 @@ TABLE: Final[tuple[Key, ...]] = (
         "Show more",
         "Long output whole, earlier messages, the bytes in Raw as numbers",
         "Look",
+    ),
+    Key(
+        "run.postmortem",
+        "d",
+        "postmortem",
+        "Post-mortem",
+        "How it ended, what was in flight, what is safe",
+        "Look",
+        "why",
     ),
     Key("run.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("run.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
@@ -308,6 +328,35 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("compare.side", "tab,left,right", "side", "The other side", "What enter opens", "Move", "side"),
     Key("compare.back", "escape", "back", "Back", "", "Program", "back"),
+    # A run that stopped.
+    Key(
+        "postmortem.open",
+        "enter",
+        "open",
+        "Go there",
+        "To the record, or what is offered",
+        "Look",
+        "go there",
+    ),
+    Key("postmortem.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
+    Key(
+        "postmortem.fork", "f", "fork", "Fork before the trouble", "The plan is shown first", "Go on", "fork"
+    ),
+    Key(
+        "postmortem.salvage",
+        "s",
+        "salvage",
+        "Salvage the good records",
+        "Into a new run; the plan is shown first",
+        "Go on",
+        "salvage",
+    ),
+    Key("postmortem.repair", "m", "repair", "Mend the end", "The plan is shown first", "Go on", "mend"),
+    Key("postmortem.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
+    Key("postmortem.back", "escape,d", "back", "Back", "Nothing is written", "Program", "back"),
+    # The dialog before a repair or a salvage.
+    Key("mend.go", "enter", "go", "Do it", "As it is shown", "Go on", "do it"),
+    Key("mend.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # Conversations.
     Key("history.open", "enter", "open", "Open the conversation", "Show its turns", "Look", "open"),
     Key(

@@ -21,7 +21,9 @@ from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.history import HistoryScreen
 from refold.app.screens.lineage import LineageScreen
+from refold.app.screens.mend import MendScreen
 from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.postmortem import PostmortemScreen
 from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
@@ -39,6 +41,8 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "prompt": (PromptBar,),
     "columns": (ColumnsScreen,),
     "resume": (ResumeScreen,),
+    "postmortem": (PostmortemScreen,),
+    "mend": (MendScreen,),
     "fork": (ForkScreen,),
     "lineage": (LineageScreen,),
     "compare": (CompareScreen,),
@@ -55,6 +59,8 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("run", "pager", "app"),
     ("columns", "app"),
     ("resume", "list", "app"),
+    ("postmortem", "list", "app"),
+    ("mend", "pager", "app"),
     ("fork", "pager", "app"),
     ("lineage", "list", "app"),
     ("compare", "list", "app"),
@@ -66,7 +72,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
 
-MEANT = {("columns", "q"), ("chatfork", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
+MEANT = {("mend", "q"), ("columns", "q"), ("chatfork", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
 """Keys that a dialog takes from the program while it is open."""
 
 

@@ -18,6 +18,8 @@ PLACES: Final[dict[keys.Place, str]] = {
     "pager": "In every text",
     "lineage": "In the lineage",
     "compare": "Between two runs",
+    "postmortem": "In a post-mortem",
+    "mend": "Before a repair or a salvage",
     "resume": "Before a resume",
     "fork": "Before a fork",
     "history": "In the list of conversations",

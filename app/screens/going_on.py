@@ -37,7 +37,7 @@ class GoingOnScreen(GroundScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run where there is none."""
-        if action in ("fork", "resume", "lineage", "compare"):
+        if action in ("fork", "resume", "lineage", "compare", "postmortem"):
             return True if self.chosen() is not None else None
         return super().check_action(action, parameters)
 
@@ -48,6 +48,14 @@ class GoingOnScreen(GroundScreen):
     def action_resume(self) -> None:
         """Show what a resume would do."""
         self._lead_on("resume")
+
+    def action_postmortem(self) -> None:
+        """Explain how the run ended, and what can be done."""
+        from refold.app.screens.postmortem import PostmortemScreen
+
+        chosen = self.chosen()
+        if chosen is not None and self.app.screen is self:
+            self.app.push_screen(PostmortemScreen(chosen.path, chosen.hint, chosen.settings))
 
     def action_lineage(self) -> None:
         """Show the parents and forks of the run."""

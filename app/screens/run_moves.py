@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refold.app.present import landing
+from refold.app.present.landing import Landing
 from refold.app.safe import Safe
 from refold.app.screens.run_going_on import RunGoingOnScreen
 from refold.app.widgets.prompt_bar import PromptBar
@@ -73,6 +74,12 @@ class RunMovesScreen(RunGoingOnScreen):
             return
         if wanted is None:
             self.notify("Type a sequence number, or # and a line number.", severity="warning")
+        else:
+            self.land(wanted)
+
+    def land(self, wanted: Landing) -> None:
+        """Put the cursor on a place, or say why it cannot be put there."""
+        if self._reading is None:
             return
         timeline, complete = self._reading.timeline, self._reading.reader.complete
         row = landing.row_of(wanted, timeline, complete=complete)

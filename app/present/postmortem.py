@@ -1,0 +1,266 @@
+"""A run that stopped, top to bottom: verdict, calls in flight, last records, damage, what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from refold.app import safe
+from refold.app.lines import Cell, Line, Role
+from refold.app.present import units
+from refold.app.present.landing import Landing
+from refold.app.present.layout import BLANK, cell, fit, flow, paragraph, spread
+from refold.app.present.raw import RawRows
+from refold.app.present.rows import TimelineRows, argument_cells
+from refold.app.present.status import status_cell
+from refold.app.safe import Safe
+from refold.core.patterns import Pattern, Patterns
+from refold.core.postmortem import Action, ActionName, Damage, InFlight, Postmortem
+from refold.core.rivumi.verdict import Verdict as SessionVerdict
+from refold.core.timeline import Timeline
+
+Target: TypeAlias = Landing | ActionName | None
+"""Where Enter leads from a line: to a record, to an action, or nowhere."""
+
+_TEXT: Final = 2000
+_ARGUMENTS: Final = 8
+_DEEP: Final = 4
+_EFFECTS: Final[Mapping[str, tuple[str, Role]]] = {
+    "read": ("only reads", "good"),
+    "idempotent": ("as good twice as once", "good"),
+    "write": ("changes something", "problem"),
+    "unknown": ("may change something", "warn"),
+}
+_ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
+    "resume": ("postmortem.resume", "Resume"),
+    "fork": ("postmortem.fork", "Fork before the trouble"),
+    "salvage": ("postmortem.salvage", "Salvage into a new run"),
+    "repair": ("postmortem.repair", "Mend the end"),
+    "nothing": ("postmortem.back", "Leave it as it is"),
+}
+KEY_IDS: Final = tuple(key for key, _ in _ACTIONS.values())
+"""The keys that are named on the screen."""
+_LOOKS: Final[dict[str, Role]] = {"completed": "good", "running": "good", "ready": "fork"}
+_OUTCOMES: Final = {
+    "accept": ("It can be resumed.", "good"),
+    "ask": ("It can be resumed once something is decided.", "warn"),
+    "refuse": ("It cannot be resumed as it is.", "problem"),
+}
+
+
+class Drawn(NamedTuple):
+    """The lines of the screen, and where each of them leads."""
+
+    lines: tuple[Line, ...]
+    targets: tuple[Target, ...]
+
+    def first(self, target: Target) -> int:
+        """Give the first line that leads somewhere; the first of all where none does."""
+        return self.targets.index(target) if target in self.targets else 0
+
+
+class _Page:
+    """Lines that are being written."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._lines: list[Line] = []
+        self._targets: list[Target] = []
+
+    def add(self, lines: Iterable[Line], target: Target = None) -> None:
+        for line in lines:
+            self._lines.append(line)
+            self._targets.append(target)
+
+    def heading(self, text: str, beside: str = "") -> None:
+        right = (cell(beside, "dim"),) if beside else ()
+        self.add((BLANK, spread((Cell(Safe(text), "strong"),), right, self.width)))
+
+    def text(self, words: str, role: Role = "text", target: Target = None, *, indent: int = 2) -> None:
+        self.add(paragraph(safe.line(words, _TEXT), self.width, role, indent=indent), target)
+
+    @property
+    def drawn(self) -> Drawn:
+        return Drawn(tuple(self._lines), tuple(self._targets))
+
+
+def postmortem_lines(
+    post: Postmortem,
+    rows: TimelineRows,
+    width: int,
+    shown_keys: Mapping[str, str],
+    patterns: Patterns | None = None,
+) -> Drawn:
+    """Give everything that is said about a run.
+
+    Args:
+        post: What was found.
+        rows: The rows of its timeline, for the last of them.
+        width: The cells of a line.
+        shown_keys: What is printed on the keys of the actions, by the id of the key.
+        patterns: What keeps happening; None while it is looked for.
+    """
+    page = _Page(width)
+    page.text(post.verdict.happened, _LOOKS.get(post.status.name, "problem"), indent=0)
+    page.text(post.verdict.safe, "strong", indent=0)
+    _flying(page, post.in_flight)
+    _last(page, post, rows)
+    _damage(page, post)
+    page.heading("Lock")
+    page.text(post.position.sentence, "warn" if post.position.holder or not post.position.known else "text")
+    _patterns(page, patterns, rows.timeline)
+    page.heading("What you can do")
+    for action in post.actions:
+        _action(page, action, shown_keys)
+    return page.drawn
+
+
+def session_lines(found: SessionVerdict, width: int) -> Drawn:
+    """Give what is known of a run that is a directory of its own."""
+    page = _Page(width)
+    words, role = _OUTCOMES[found.outcome]
+    page.add(paragraph(Safe(words), width, "good" if role == "good" else "problem"))
+    if found.reasons:
+        page.heading("Why")
+        for reason in found.reasons:
+            page.text(reason.message)
+    if found.ours.uncertain:
+        page.heading("In flight", "outcome unknown")
+        for call in found.ours.uncertain:
+            effect, effect_role = _EFFECTS.get(call.effect, _EFFECTS["unknown"])
+            left = (Cell(Safe("  ")), cell(call.name, "call", 60))
+            page.add((spread(left, (Cell(Safe(effect), effect_role),), width),))
+    if found.ours.notes:
+        page.heading("Worth knowing")
+        for note in found.ours.notes:
+            page.text(note.message, "dim")
+    return page.drawn
+
+
+def top(post: Postmortem | None, run_id: str, progress: float) -> tuple[Line, Line]:
+    """Give both ends of the first row."""
+    left = (Cell(Safe("post-mortem "), "accent"), cell(run_id, "strong", 60))
+    if post is None:
+        return left, (Cell(Safe(f"reading the run {progress:.0%}"), "dim"),)
+    return left, (status_cell(post.status.name),)
+
+
+def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
+    if not flying:
+        page.heading("In flight")
+        page.text("nothing: no call waits for a result", "dim")
+        return
+    page.heading("In flight", units.plural(len(flying), "call"))
+    for each in flying:
+        target = Landing(each.seq)
+        effect, role = _EFFECTS[each.effect]
+        named = (Cell(Safe("  ")), cell(each.call.name, "call", 60), Cell(Safe("  ")))
+        page.add(
+            (
+                spread(
+                    (*named, *argument_cells(each.call.input)), (Cell(Safe(f"  {effect}"), role),), page.width
+                ),
+            ),
+            target,
+        )
+        page.add(_arguments(each, page.width), target)
+        page.text(
+            each.outcome,
+            "dim" if each.withheld or each.effect in ("read", "idempotent") else "problem",
+            target,
+            indent=4,
+        )
+
+
+def _arguments(each: InFlight, width: int) -> Iterator[Line]:
+    given = each.call.input
+    if not isinstance(given, dict) or len(given) < 2:
+        return
+    for name, value in list(given.items())[:_ARGUMENTS]:
+        label = (Cell(Safe("    ")), cell(f"{name} ", "dim", 30))
+        yield fit((*label, *argument_cells({"": value}, _TEXT)), width)
+    if len(given) > _ARGUMENTS:
+        yield fit((cell(f"    and {len(given) - _ARGUMENTS:,} more", "dim"),), width)
+
+
+def _last(page: _Page, post: Postmortem, rows: TimelineRows) -> None:
+    page.heading("What happened last")
+    for row in post.last_rows:
+        item = rows.timeline.row(row).item
+        page.add((fit(rows.line(row, page.width), page.width),), _landing(rows.timeline, item))
+    if not post.last_rows:
+        page.text("nothing was recorded", "dim")
+
+
+def _landing(timeline: Timeline, item: int) -> Landing:
+    return Landing(timeline.seq(item), timeline.span(item).line or None)
+
+
+def _damage(page: _Page, post: Postmortem) -> None:
+    remarks = f"{units.plural(post.remarks, 'remark')} beside" if post.remarks else ""
+    page.heading("Damage", remarks)
+    if not post.damage:
+        page.text("none that reading noticed; 'refold verify' decodes every record", "dim")
+    for number, each in enumerate(post.damage):
+        _damaged(page, each, peeks=number < _DEEP)
+    if post.more_damage:
+        page.text(f"and {units.plural(post.more_damage, 'place')} more", "dim")
+
+
+def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
+    finding = each.finding
+    target = Landing(finding.seq, finding.line or None)
+    where = f"line {finding.line:,}, {units.place(finding.start, finding.end)}  "
+    role: Role = "problem" if finding.severity == "error" else "warn"
+    cells = (Cell(Safe("  ")), cell(where, "dim"), cell(finding.message, role, _TEXT))
+    page.add(flow(cells, page.width, 4), target)
+    if peeks and each.peek:
+        data = each.peek
+        raw = RawRows(
+            lambda start, size: data[start : start + size],
+            len(data),
+            finding.start,
+            page.width - 4,
+            as_hex=True,
+        )
+        for index in range(len(raw)):
+            page.add((fit((Cell(Safe("    ")), *raw.line(index, page.width - 4)), page.width),), target)
+    page.text(finding.remedy, "dim", target, indent=4)
+
+
+def _patterns(page: _Page, patterns: Patterns | None, timeline: Timeline) -> None:
+    page.heading("Patterns", "" if patterns is None else patterns.looked)
+    if patterns is None:
+        page.text("looking through the calls", "dim")
+    elif not patterns.found:
+        page.text("no loop, no streak of errors, no silence before the end", "dim")
+    else:
+        for pattern in patterns.found:
+            _pattern(page, pattern, timeline)
+
+
+def _pattern(page: _Page, pattern: Pattern, timeline: Timeline) -> None:
+    target = Landing(pattern.seqs[-1]) if pattern.seqs else None
+    shown = pattern.seqs[-8:]
+    dots = "… " if len(shown) < len(pattern.seqs) else ""
+    where = f"  seq {dots}{', '.join(str(seq) for seq in shown)}" if shown else ""
+    page.add(
+        flow((Cell(Safe("  ")), cell(pattern.sentence, "warn", _TEXT), cell(where, "dim")), page.width, 4),
+        target,
+    )
+
+
+def _action(page: _Page, action: Action, shown_keys: Mapping[str, str]) -> None:
+    key_id, title = _ACTIONS[action.name]
+    role: Role = "text" if action.possible else "dim"
+    key = Cell(
+        safe.fit(safe.line(f"  {shown_keys.get(key_id, '')}", 12), 7), "key" if action.possible else "dim"
+    )
+    if action.possible:
+        said = action.writes if action.name == "nothing" else f"writes: {action.writes}"
+        beside = [cell(said, "dim", _TEXT)]
+        if action.first:
+            beside.insert(0, cell(f"first: {action.first}; ", "warn", _TEXT))
+    else:
+        beside = [cell(f"not possible: {action.why_not}", "dim", _TEXT)]
+    page.add(flow((key, Cell(Safe(f"{title}  "), role), *beside), page.width, 7), action.name)

@@ -1,0 +1,73 @@
+"""The dialog before a repair or a salvage: what would be written, and nothing of it before Enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from refold.app import keys
+from refold.app.lines import Cell, FixedRows, Line, Role
+from refold.app.safe import Safe, wrap
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.words import Words
+
+_ROWS: Final = 6
+"""Rows of the dialog beside its text: frame, title, keys, and blank ones."""
+
+
+class MendScreen(ModalScreen[bool]):
+    """A plan in sentences; dismissed with True where it is agreed to."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
+        "../../styles/dialogs.tcss",
+        "../../styles/postmortem.tcss",
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("mend")]
+
+    def __init__(self, title: Safe, paragraphs: Sequence[tuple[Safe, Role]]) -> None:
+        """Show a plan.
+
+        Args:
+            title: What is to be done, and with what.
+            paragraphs: What it would write.
+        """
+        super().__init__()
+        self._title_text = title
+        self._paragraphs = paragraphs
+
+    def compose(self) -> ComposeResult:
+        """Title, plan, keys."""
+        with Vertical(classes="dialog"):
+            yield Words((Cell(self._title_text, "accent"),), id="mend-title")
+            yield LinePager(id="mend-plan")
+            yield KeyBar(id="mend-keys")
+
+    def on_mount(self) -> None:
+        """Take the keys."""
+        self.query_one(LinePager).focus()
+        self._write()
+
+    @on(LinePager.Resized, "#mend-plan")
+    def _write(self) -> None:
+        pager = self.query_one("#mend-plan", LinePager)
+        lines: list[Line] = []
+        for text, role in self._paragraphs:
+            lines += [(Cell(row, role),) for row in wrap(text, max(20, pager.width))]
+        pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        pager.show(FixedRows(lines))
+
+    def action_go(self) -> None:
+        """Agree."""
+        self.dismiss(True)  # noqa: FBT003
+
+    def action_close(self) -> None:
+        """Back; nothing is written."""
+        self.dismiss(False)  # noqa: FBT003

@@ -1,0 +1,300 @@
+"""A run that stopped, explained on one screen: lines lead to records, keys to what can be done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from refold.app import keys
+from refold.app.agents import agent_of
+from refold.app.failure import words
+from refold.app.forking import notes_of
+from refold.app.lines import Cell, FixedRows, Line
+from refold.app.loading import SLICE, aside, others_first, slices
+from refold.app.present import postmortem as present
+from refold.app.present.landing import Landing
+from refold.app.present.postmortem import Drawn
+from refold.app.present.reading import Reading
+from refold.app.resuming import answered
+from refold.app.safe import Safe, wrap
+from refold.app.screens.going_on import Chosen, GoingOnScreen
+from refold.app.widgets.bars import TopBar
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_list import GUTTER, LineList
+from refold.core.errors import RefoldError, StoreError
+from refold.core.patterns import Patterns, look_for
+from refold.core.postmortem import ActionName, Postmortem, examine_stopped
+from refold.core.resume import ResumeFacts
+from refold.core.rivumi.verdict import Verdict as SessionVerdict
+from refold.core.rivumi.verdict import verdict as session_verdict
+from refold.core.store.postmortem import known_of
+from refold.core.store.reader import RunReader
+from refold.core.store.resume import facts_of
+from refold.core.store.session_files import is_run_directory, read_run
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
+
+class PostmortemScreen(GoingOnScreen):
+    """Explains one run; it is read again whenever the screen comes back into sight."""
+
+    CSS_PATH = "../../styles/postmortem.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("postmortem")]
+
+    def __init__(
+        self, path: Path, hint: str, settings: Settings, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Explain a run.
+
+        Args:
+            path: The run.
+            hint: The format to assume where the bytes do not tell.
+            settings: Where notes and caches lie; the configured agents.
+            clock: The time in seconds since 1970.
+        """
+        super().__init__()
+        self.path = path
+        self._hint = hint
+        self._settings = settings
+        self._clock = clock
+        self._progress = 0.0
+        self._reading: Reading | None = None
+        self._post: Postmortem | None = None
+        self._patterns: Patterns | None = None
+        self._session: SessionVerdict | None = None
+        self._failed: RefoldError | None = None
+        self._drawn = Drawn((), ())
+        self._lent = 0
+        """How many threads read from the open run."""
+        self._finished = False
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield TopBar(id="top")
+        yield LineList(id="postmortem")
+        yield KeyBar(id="keys")
+
+    @property
+    def listing(self) -> LineList:
+        """The lines."""
+        return self.query_one("#postmortem", LineList)
+
+    @property
+    def postmortem(self) -> Postmortem | None:
+        """What was found; None while the run is read, and of a run that is a directory."""
+        return self._post
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all that will be said is said."""
+        return self._finished
+
+    def on_mount(self) -> None:
+        """Take the keys."""
+        self.listing.focus()
+        self._draw()
+
+    def on_unmount(self) -> None:
+        """Close the run."""
+        self._close(self._reading)
+        self._reading = None
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self._draw)
+
+    @on(events.ScreenResume)
+    def _in_sight(self) -> None:
+        self._read()
+
+    @work(group="postmortem", exclusive=True)
+    async def _read(self) -> None:
+        self._finished, self._failed = False, None
+        try:
+            if is_run_directory(self.path):
+                now = self._clock()
+                self._session = await aside(lambda: session_verdict(read_run(self.path), now=now))
+            else:
+                await self._explain()
+        except RefoldError as error:
+            self._failed = error
+        self._finished = True
+        self._draw()
+        self.refresh_bindings()
+
+    async def _explain(self) -> None:
+        """Read the run in slices; then its patterns; then what its agent says of its tools.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        reader = RunReader.open(self.path, hint=self._hint, cache=self._settings.cache_dir)
+        self._close(self._reading)
+        reading = self._reading = Reading(reader)
+        self._post = self._patterns = None
+        while not reader.step(SLICE):
+            self._progress = reader.progress
+            self._draw_top()
+            await others_first()
+        notes = notes_of(self._settings).read(self.path)
+        agent = agent_of(self.path, reader.format.name, self._settings, notes)
+        facts = await self._lend(reading, lambda: facts_of(reader, notes=notes))
+        facts = msgspec.structs.replace(facts, effects=agent.entry.effects)
+        await others_first()
+        self._show(reading, facts)
+        chat = reader.meta is not None and reader.meta.interactive
+        looking = look_for(reader.timeline, reader.record, reader.decoder, facts.saved, chat=chat)
+        async with aclosing(slices(looking)) as steps:
+            async for produced in steps:
+                self._patterns = next((each for each in produced if each is not None), self._patterns)
+        self._draw()
+        self._show(reading, await aside(lambda: answered(agent, facts)))
+
+    async def _lend(self, reading: Reading, work: Callable[[], ResumeFacts]) -> ResumeFacts:
+        """Let a thread read from the open run; it is closed by whoever is the last to need it."""
+        self._lent += 1
+
+        def lent() -> ResumeFacts:
+            try:
+                return work()
+            finally:
+                self._lent -= 1
+                if self._reading is not reading:
+                    reading.reader.close()
+
+        return await aside(lent)
+
+    def _close(self, reading: Reading | None) -> None:
+        if reading is not None and not self._lent:
+            reading.reader.close()
+
+    def _show(self, reading: Reading, facts: ResumeFacts) -> None:
+        self._post = examine_stopped(known_of(reading.reader, facts), reading.reader.bytes_at)
+        self._draw()
+        self.refresh_bindings()
+
+    def _draw(self) -> None:
+        self._draw_top()
+        listing = self.listing
+        width = listing.scrollable_content_region.width - GUTTER
+        if width < 4:
+            return
+        if self._failed is not None:
+            said, remedy = words(self._failed)
+            lines: list[Line] = [(Cell(row, "problem"),) for row in wrap(said, width)]
+            lines += [(Cell(row, "dim"),) for row in wrap(remedy, width)]
+            self._drawn = Drawn(tuple(lines), (None,) * len(lines))
+        elif self._session is not None:
+            self._drawn = present.session_lines(self._session, width)
+        elif self._post is not None and self._reading is not None:
+            rows = self._reading.rows()
+            self._drawn = present.postmortem_lines(self._post, rows, width, self._keys(), self._patterns)
+        else:
+            return
+        listing.show(FixedRows(self._drawn.lines), max(0, listing.cursor), keep=True)
+
+    def _draw_top(self) -> None:
+        left, right = present.top(self._post, self.path.stem, self._progress)
+        self.query_one(TopBar).show(left, () if self._failed or self._session else right)
+
+    def _keys(self) -> dict[str, str]:
+        return {
+            each: keys.shown(next(iter(keys.keys_of(keys.ROWS[each], self._settings.keymap)), ""))
+            for each in present.KEY_IDS
+        }
+
+    def chosen(self) -> Chosen | None:
+        """The run, and the record after which a fork stands before the trouble."""
+        at = None if self._post is None else self._at("fork")
+        return Chosen(self.path, self._hint, self._settings, None if at is None else Landing(at))
+
+    def _at(self, name: ActionName) -> int | None:
+        actions = () if self._post is None else self._post.actions
+        return next((action.at for action in actions if action.name == name), None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what cannot be done."""
+        if action in ("resume", "fork", "salvage", "repair"):
+            if self._post is None:
+                # Of a run directory the dialogs know more than this screen.
+                return True if self._session is not None and action in ("resume", "fork") else None
+            possible = any(each.name == action and each.possible for each in self._post.actions)
+            return True if possible else None
+        return super().check_action(action, parameters)
+
+    def action_open(self) -> None:
+        """Go where the line under the cursor leads: to its record, or to what it offers."""
+        from refold.app.screens.run import RunScreen
+
+        cursor = self.listing.cursor
+        target = self._drawn.targets[cursor] if 0 <= cursor < len(self._drawn.targets) else None
+        if isinstance(target, str):
+            self._do(target)
+        elif target is not None and self.app.screen is self:
+            below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+            if isinstance(below, RunScreen) and below.path == self.path:
+                self.dismiss()
+                below.land(target)
+            else:
+                run = RunScreen(
+                    self.path, target.seq, line=target.line, settings=self._settings, hint=self._hint
+                )
+                self.app.push_screen(run)
+
+    @on(LineList.Chosen, "#postmortem")
+    def _picked(self) -> None:
+        self.action_open()
+
+    def _do(self, name: ActionName) -> None:
+        if name == "nothing":
+            self.action_back()
+        elif self.check_action(name, ()):
+            {
+                "resume": self.action_resume,
+                "fork": self.action_fork,
+                "salvage": self.action_salvage,
+                "repair": self.action_repair,
+            }[name]()
+        elif self._post is not None:
+            why = next(each.why_not for each in self._post.actions if each.name == name)
+            self.notify(why, severity="warning", markup=False)
+
+    def action_salvage(self) -> None:
+        """Show what a salvage would keep and leave out."""
+        self._mend("salvage")
+
+    def action_repair(self) -> None:
+        """Show what a repair of the end would do."""
+        self._mend("repair")
+
+    def _mend(self, what: ActionName) -> None:
+        if not self._asking and self.app.screen is self:
+            self._asking = True
+            self._ask_to_mend(what)
+
+    @work(group="mending")
+    async def _ask_to_mend(self, what: ActionName) -> None:
+        from refold.app.screens import mending
+        from refold.app.screens.notice import NoticeScreen
+
+        chosen = Chosen(self.path, self._hint, self._settings)
+        try:
+            await (mending.repair_end if what == "repair" else mending.salvage_run)(self, chosen)
+        except (RefoldError, StoreError, OSError) as error:
+            self.app.push_screen(NoticeScreen.of(Safe("Nothing was written"), error))
+        finally:
+            self._asking = False
+
+    def action_back(self) -> None:
+        """Go back."""
+        if len(self.app.screen_stack) > 1:
+            self.dismiss()

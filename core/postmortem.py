@@ -1,0 +1,291 @@
+"""A run that stopped, explained: how it ended, what was in flight, what is damaged, what can be done. Pure.
+
+Everything comes from what was read already; nothing here opens a file or takes a lock. What is said about a
+resume is what `core.resume` decides, and about a fork what the index allows: no second opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from refold.core.columns import DAMAGE, META
+from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding, forks_before
+from refold.core.resume import Effect, ResumeFacts, ResumePlan, withheld_because
+from refold.core.state import RunState, ToolCall
+from refold.core.status import Status
+from refold.core.timeline import Timeline
+from refold.core.verdict import Verdict, verdict_on
+
+ActionName: TypeAlias = Literal["resume", "fork", "salvage", "repair", "nothing"]
+
+LAST: Final = 6
+"""So many of the last records are shown."""
+DAMAGED: Final = 50
+"""So many damaged places are shown; the others are counted."""
+PEEK: Final = 48
+"""Bytes of a damaged place that are shown."""
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    """A call that has no result."""
+
+    call: ToolCall
+    effect: Effect
+    item: int
+    """The record of the turn that asked for it."""
+    seq: int | None
+    ordinal: int
+    """Its place among the calls of the turn."""
+    withheld: str = ""
+    """Why it was not allowed to run; empty where it may have run."""
+
+    @property
+    def outcome(self) -> str:
+        """Say what is known of it."""
+        if self.withheld:
+            return f"not run: {self.withheld}"
+        if self.effect == "read":
+            return "no result; it only reads, a resume runs it again"
+        if self.effect == "idempotent":
+            return "no result; running it twice is as good as once, a resume runs it again"
+        return "outcome unknown: it may have run without a result"
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """A damaged place, and its first bytes."""
+
+    finding: Finding
+    item: int
+    peek: bytes
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where the lock of a run stands."""
+
+    holder: str
+    """Who holds it, as a phrase; empty where nobody is seen."""
+    known: bool
+    """False where the system cannot say who holds a run."""
+    lock_file: str
+    """Its name; empty where there is none."""
+
+    @property
+    def sentence(self) -> str:
+        """Say it."""
+        if self.holder:
+            return f"held by {self.holder}"
+        there = f"{self.lock_file} is there" if self.lock_file else "there is no lock file"
+        if not self.known:
+            return f"{there}; whether somebody holds it cannot be seen on this system"
+        if self.lock_file:
+            return f"no process is seen holding it; {there}, which alone means nothing"
+        return f"no process is seen holding it; {there}"
+
+
+class Action(msgspec.Struct, frozen=True):
+    """Something that can be done with the run, or why not."""
+
+    name: ActionName
+    possible: bool
+    why_not: str = ""
+    first: str = ""
+    """What has to be answered before it is done; empty where nothing has."""
+    writes: str = ""
+    """What it would write."""
+    at: int | None = None
+    """The sequence after which a fork is made."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What was read of a run."""
+
+    timeline: Timeline
+    status: Status
+    facts: ResumeFacts
+    plan: ResumePlan
+    """Of a resume that asks for nothing special."""
+    state: RunState | None
+    """The best that the readable records fold to; None where they fold to nothing."""
+    lock_file: str = ""
+    directory: str = ""
+    """Where new runs would go, as it is shown."""
+
+
+class Postmortem(msgspec.Struct, frozen=True):
+    """Everything that the screen says, in its order."""
+
+    run_id: str
+    status: Status
+    verdict: Verdict
+    in_flight: tuple[InFlight, ...]
+    last_rows: tuple[int, ...]
+    """Rows of the timeline, oldest first."""
+    damage: tuple[Damage, ...]
+    more_damage: int
+    remarks: int
+    """Findings that stop nothing."""
+    position: Position
+    actions: tuple[Action, ...]
+
+
+def examine_stopped(known: Known, peek: Callable[[int, int], bytes]) -> Postmortem:
+    """Explain a run.
+
+    Args:
+        known: What was read of it; its index is complete.
+        peek: Gives bytes of the file: from a place, so many.
+    """
+    flying = in_flight(known)
+    damage, more, remarks = _damage(known.timeline, peek)
+    actions = _actions(known, flying, damage)
+    return Postmortem(
+        run_id=known.facts.run_id,
+        status=known.status,
+        verdict=verdict_on(known, flying, damage, actions),
+        in_flight=flying,
+        last_rows=_last_rows(known.timeline),
+        damage=damage,
+        more_damage=more,
+        remarks=remarks,
+        position=Position(known.facts.holder, known.facts.lock_known, known.lock_file),
+        actions=actions,
+    )
+
+
+def in_flight(known: Known) -> tuple[InFlight, ...]:
+    """Give the calls without a result, in the order the model asked for them."""
+    state, timeline = known.state, known.timeline
+    if state is None or state.pending is None or not timeline.items:
+        return ()
+    item = max(0, timeline.columns.last_assistant[timeline.items - 1] - 1)
+    withheld = withheld_because(msgspec.structs.replace(known.facts, state=state))
+    waiting = {call.id for call in state.pending.unanswered}
+    return tuple(
+        InFlight(
+            call=call,
+            effect=known.facts.effects.get(call.name, "unknown"),
+            item=item,
+            seq=timeline.seq(item),
+            ordinal=at,
+            withheld=withheld,
+        )
+        for at, call in enumerate(state.pending.calls)
+        if call.id in waiting
+    )
+
+
+def _last_rows(timeline: Timeline) -> tuple[int, ...]:
+    return tuple(range(max(0, timeline.rows - LAST), timeline.rows))
+
+
+def _damage(timeline: Timeline, peek: Callable[[int, int], bytes]) -> tuple[tuple[Damage, ...], int, int]:
+    """Give the damaged places that are shown, how many more there are, and how many mere remarks."""
+    bad = [mark for mark in timeline.marks if CODES[mark.code].severity != "info"]
+    remarks = len(timeline.marks) - len(bad)
+    items = dict.fromkeys(sorted({mark.item for mark in bad[: 4 * DAMAGED]}))
+    found = [
+        Damage(finding, item, peek(finding.start, min(PEEK, max(0, finding.end - finding.start))))
+        for item in items
+        for finding in timeline.findings_at(item)
+        if finding.severity != "info"
+    ][:DAMAGED]
+    return tuple(found), len(bad) - len(found), remarks
+
+
+def _actions(known: Known, flying: Sequence[InFlight], damage: Sequence[Damage]) -> tuple[Action, ...]:
+    return (
+        _resume(known),
+        _fork(known, flying),
+        _salvage(known, damage),
+        _repair(known),
+        Action("nothing", possible=True, writes="nothing: the run stays as it is, byte for byte"),
+    )
+
+
+def _resume(known: Known) -> Action:
+    plan, facts = known.plan, known.facts
+    hard = [reason for reason in plan.reasons if reason.code not in ("fingerprint", "no_agent")]
+    soft = [reason for reason in plan.reasons if reason.code in ("fingerprint", "no_agent")]
+    if plan.outcome == "refuse" and (refusing := _refusing(plan)):
+        return Action("resume", possible=False, why_not=refusing)
+    first: list[str] = []
+    if soft:
+        first.append(
+            "its agent has to be named"
+            if soft[0].code == "no_agent"
+            else "its agent has changed, which has to be forced with a reason"
+        )
+    if any(reason.code == "torn_tail" for reason in hard):
+        first.append("the end has to be mended")
+    waiting = sum(call.verdict in ("unknown", "withheld") for call in plan.calls)
+    if waiting:
+        first.append(f"{_count(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for a decision")
+    writes = (
+        f"appends the next records after seq {plan.last_seq} to this run"
+        if facts.native
+        else f"hands the run to its own program, which appends after seq {plan.last_seq}"
+    )
+    return Action("resume", possible=True, first=", and ".join(first), writes=writes)
+
+
+def _refusing(plan: ResumePlan) -> str:
+    """Give the first reason that no answer goes past; empty where there is none."""
+    passable = {"fingerprint", "no_agent", "torn_tail", "lock_unsure", "unknown_call", "withheld"}
+    return next((reason.message for reason in plan.reasons if reason.code not in passable), "")
+
+
+def _fork(known: Known, flying: Sequence[InFlight]) -> Action:
+    """Plan a fork before the trouble: before what is damaged, else before the turn that stands open."""
+    timeline = known.timeline
+    last = timeline.strict_end - 1
+    if flying and timeline.strict_error is None:
+        last = flying[0].item - 1
+    at = timeline.legal_fork(last)
+    if at is None:
+        newer = known.status.name == "newer"
+        why = (
+            known.status.rule if newer else "no record stands before the trouble that a run could begin with"
+        )
+        return Action("fork", possible=False, why_not=why)
+    count = timeline.item_at(at)
+    taken = _count(0 if count is None else count + 1, "record")
+    return Action(
+        "fork", possible=True, writes=f"a new run of {taken}, up to seq {at}, in {known.directory}", at=at
+    )
+
+
+def _salvage(known: Known, damage: Sequence[Damage]) -> Action:
+    timeline = known.timeline
+    if known.status.name == "newer":
+        return Action("salvage", possible=False, why_not=known.status.rule)
+    if META not in timeline.columns.kind:
+        return Action(
+            "salvage", possible=False, why_not="no meta record can be read, which a run begins with"
+        )
+    deep = [each for each in damage if each.finding.code not in LEFT_BY_A_CRASH]
+    if timeline.strict_error is None and not any(forks_before(each.finding.code) for each in deep):
+        return Action("salvage", possible=False, why_not="nothing is damaged: a fork takes all there is")
+    good = timeline.items - timeline.columns.kind.count(DAMAGE)
+    return Action(
+        "salvage",
+        possible=True,
+        writes=f"a new run of the good ones among {_count(good, 'record')}, in {known.directory}",
+    )
+
+
+def _repair(known: Known) -> Action:
+    plan = known.facts.repair
+    if known.facts.holder:
+        return Action("repair", possible=False, why_not=f"held by {known.facts.holder}")
+    if plan is not None:
+        return Action("repair", possible=True, writes=plan.sentence)
+    deeper = known.timeline.strict_error is not None
+    why = "the damage is not at its end" if deeper else "the end is clean"
+    return Action("repair", possible=False, why_not=why)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else noun + 's'}"

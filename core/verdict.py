@@ -1,0 +1,277 @@
+"""The verdict on a run that stopped: how it ended, what was in flight and what is safe, in plain sentences.
+
+Pure. The sentences follow what `core.postmortem` found; they decide nothing themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from refold.core.columns import ASSISTANT, DAMAGE, META, RESULT
+from refold.core.findings import LEFT_BY_A_CRASH, Finding
+from refold.core.resume import ends_on_reply
+
+if TYPE_CHECKING:
+    from refold.core.postmortem import Action, ActionName, Damage, InFlight, Known
+    from refold.core.records import Json
+    from refold.core.state import RunState, ToolCall
+    from refold.core.timeline import Timeline
+
+_NAMED: Final = 3
+_ARGUMENT: Final = 40
+_REASON: Final = 160
+_TELLING: Final = ("path", "file_path", "file", "filename", "command", "cmd", "url", "query", "name", "id")
+_STOPPED: Final = {
+    "budget": "It stopped because its token budget was used up",
+    "max-iterations": "It stopped because it had made as many model calls as it may",
+    "cancelled": "It was cancelled",
+}
+_CORRUPT: Final = "corrupt record sequence: "
+
+
+class Verdict(NamedTuple):
+    """What a person who opens the run in the night has to know."""
+
+    happened: str
+    """How it ended, and what was in flight."""
+    safe: str
+    """What is safe to do now."""
+
+    @property
+    def sentence(self) -> str:
+        """Both."""
+        return f"{self.happened} {self.safe}"
+
+
+def verdict_on(
+    known: Known, flying: Sequence[InFlight], damage: Sequence[Damage], actions: Sequence[Action]
+) -> Verdict:
+    """Put what was found into words.
+
+    Args:
+        known: What was read of the run.
+        flying: The calls without a result.
+        damage: What is damaged.
+        actions: What can be done.
+    """
+    by_name = {action.name: action for action in actions}
+    timeline, name = known.timeline, known.status.name
+    if not timeline.items or _only_torn(timeline):
+        began = "before the first one" if not timeline.items else "while it wrote the first one"
+        return Verdict(
+            f"It holds no record: its writer died {began}.",
+            "Nothing was done yet and nothing is lost: start the task anew.",
+        )
+    if name == "newer":
+        return Verdict(
+            f"A newer program wrote it: {known.status.rule}.",
+            "Update Refold, or use the program that wrote it; nothing here writes to it.",
+        )
+    happened = _happened(known, flying)
+    if name != "running" and timeline.strict_error is not None:
+        return Verdict(_broken(known, happened), _safe_broken(flying, by_name))
+    odd = _odd(known, damage)
+    return Verdict(f"{happened} {odd}".rstrip(), _safe(known, flying, by_name))
+
+
+def _only_torn(timeline: Timeline) -> bool:
+    return timeline.items == 1 and timeline.torn is not None
+
+
+def _odd(known: Known, damage: Sequence[Damage]) -> str:
+    """Name what is not as it should be and yet stops nothing."""
+    repair = known.facts.repair
+    end = known.timeline.span(known.timeline.items - 1).end if repair is None else repair.keep
+    odd: list[Finding] = [
+        each.finding
+        for each in damage
+        if each.finding.code not in LEFT_BY_A_CRASH and (repair is None or each.finding.start < end)
+    ]
+    if not odd:
+        return ""
+    more = f", and {len(odd) - 1:,} more" if len(odd) > 1 else ""
+    return f"Odd, but no obstacle: {_short(odd[0].message, _REASON)} (line {odd[0].line}){more}."
+
+
+def _happened(known: Known, flying: Sequence[InFlight]) -> str:
+    """Say how the run ended, and what was in flight."""
+    name, state = known.status.name, known.state
+    message = state.terminal.message if state is not None and state.terminal is not None else ""
+    said = f": “{_short(message, _REASON)}”" if message else ""
+    if name == "running":
+        doing = f", with {_names(flying)} in flight" if flying else ""
+        return f"An agent is at work on it now{doing}."
+    if name == "completed":
+        return "It completed: its task is done, and nothing is in flight."
+    if name == "crashed":
+        return _crashed(known, flying)
+    if name == "ready":
+        where = f", with {_names(flying)} still to be answered" if flying else ""
+        return f"It is a fork that nobody has gone on with yet{where}."
+    if name == "suspended":
+        if flying and not flying[0].withheld:
+            return f"It was suspended while {_names(flying)} {_was(flying)} in flight."
+        return f"It was suspended{_open(flying)}."
+    if name == "failed":
+        return f"It ended in an error{said or f' ({known.status.rule})'}{_open(flying)}."
+    return f"{_STOPPED.get(name, 'It stopped')}{said}{_open(flying)}."
+
+
+def _open(flying: Sequence[InFlight]) -> str:
+    if not flying:
+        return "; nothing was in flight"
+    if flying[0].withheld:
+        return f"; {_names(flying)} {_was(flying)} asked for and not run"
+    return f"; {_names(flying)} {_was(flying)} in flight and {_has(flying)} no result"
+
+
+def _crashed(known: Known, flying: Sequence[InFlight]) -> str:
+    timeline, state = known.timeline, known.state
+    last = _last_item(timeline)
+    turn = timeline.turn(last)
+    if flying:
+        result = _answered(state)
+        have = "has its result" if result == 1 else "have their results"
+        reused = f" ({_count(result, 'other call')} of that turn {have})" if result else ""
+        if flying[0].withheld:
+            return f"It died in turn {turn}: {_names(flying)} {_was(flying)} asked for and not run{reused}."
+        return f"It died in turn {turn} while {_names(flying)} {_was(flying)} in flight{reused}."
+    kind = timeline.columns.kind[last]
+    if state is not None and kind == ASSISTANT and ends_on_reply(state):
+        return (
+            f"It died after the model's reply in turn {turn}, before the end was recorded; "
+            "nothing was in flight."
+        )
+    if kind == RESULT:
+        return (
+            f"It died between turns: all calls of turn {turn} have their results, and no tool was in flight."
+        )
+    if kind == META or turn == 0:
+        return "It died before the model's first reply; no tool was in flight."
+    return f"It died after turn {turn}, before the model's next reply; no tool was in flight."
+
+
+def _answered(state: RunState | None) -> int:
+    if state is None or state.pending is None:
+        return 0
+    return len(state.pending.calls) - len(state.pending.unanswered)
+
+
+def _last_item(timeline: Timeline) -> int:
+    """Give the last item that is a record."""
+    kinds = timeline.columns.kind
+    return next((item for item in range(timeline.items - 1, -1, -1) if kinds[item] != DAMAGE), 0)
+
+
+def _broken(known: Known, happened: str) -> str:
+    """Say that the records do not fold, and where the first damage is."""
+    error = str(known.timeline.strict_error).removeprefix(_CORRUPT)
+    if known.status.name == "unreadable":
+        return f"It has no beginning that can be read: {error}."
+    sound = known.timeline.legal_fork(known.timeline.strict_end - 1)
+    until = "nothing before that is sound" if sound is None else f"all is sound up to seq {sound}"
+    return f"It is damaged ({error}); {until}. {happened}"
+
+
+def _safe_broken(flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
+    ways: list[str] = []
+    if by_name["fork"].possible:
+        ways.append(f"fork it after seq {by_name['fork'].at} (f)")
+    if by_name["salvage"].possible:
+        ways.append("salvage its good records into a new run (s)")
+    if not ways:
+        return "No agent can go on with it; its bytes stay as they are and can be read."
+    unsure = _unsure(flying)
+    look = f"Look first whether {_names(unsure)} ran. " if unsure else ""
+    return f"It cannot be resumed. {look}Safe: {', or '.join(ways)}; this file stays as it is."
+
+
+def _unsure(flying: Sequence[InFlight]) -> list[InFlight]:
+    """Give the calls of which nobody knows whether they changed something."""
+    return [each for each in flying if not each.withheld and each.effect in ("write", "unknown")]
+
+
+def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
+    """Say what is safe."""
+    name, resume, fork = known.status.name, by_name["resume"], by_name["fork"]
+    forking = f"fork it after seq {fork.at} (f)" if fork.possible else ""
+    if name == "running":
+        where = f" after seq {fork.at} (f)" if fork.possible else ""
+        return f"Safe: read on, or fork it{where}; do not resume it while it is held."
+    if name == "completed":
+        return f"Nothing has to be done; to go on from an earlier point, {forking or 'there is no way'}."
+    if not resume.possible:
+        return f"It cannot be resumed: {resume.why_not}." + (f" Safe: {forking}." if forking else "")
+    lead = _mending(known)
+    them = "it" if len(flying) == 1 else "them"
+    if unsure := _unsure(flying):
+        those = "that call" if len(flying) == 1 else "those calls"
+        before = f", or {forking}, before {those}" if forking else ""
+        did = "it did" if len(unsure) == 1 else "they did"
+        return (
+            f"{lead}Nobody can say whether {_names(unsure)} ran: look first whether {did}, "
+            f"then resume (r) and decide{before}."
+        )
+    again = "; unchanged limits stop it again" if name in ("budget", "max-iterations") else ""
+    if flying and flying[0].withheld:
+        instead = f", or {forking}" if forking else ""
+        return f"{lead}Safe: resume (r), which asks what becomes of {them}{again}{instead}."
+    if flying:
+        return f"{lead}Safe: resume (r) runs {_names(flying)} again, which changes nothing twice{again}."
+    needed = f"; first {resume.first}" if resume.first and known.facts.repair is None else ""
+    return f"{lead}Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
+
+
+def _mending(known: Known) -> str:
+    plan = known.facts.repair
+    if plan is None:
+        return ""
+    if plan.action == "complete":
+        return "Its last record lacks only its newline; mending adds it (m, or within the resume). "
+    are = "is" if plan.torn_bytes == 1 else "are"
+    return (
+        f"Its last {_count(plan.torn_bytes, 'byte')} {are} no whole record, and nothing was told about them; "
+        "mending keeps them aside (m, or within the resume). "
+    )
+
+
+def _names(flying: Sequence[InFlight]) -> str:
+    """Name calls by tool and most telling argument."""
+    named = [_name(each.call) for each in flying[:_NAMED]]
+    if len(flying) > _NAMED:
+        named.append(f"{len(flying) - _NAMED:,} more")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _name(call: ToolCall) -> str:
+    given = telling(call.input)
+    return _short(call.name, _ARGUMENT) + (f" ({_short(given, _ARGUMENT)})" if given else "")
+
+
+def telling(given: Json) -> str:
+    """Give the argument that says most about a call; empty where none is a text."""
+    if not isinstance(given, dict):
+        return ""
+    for name in (*_TELLING, *given):
+        value = given.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return ""
+
+
+def _short(text: str, limit: int) -> str:
+    text = " ".join(text[: 4 * limit].split())
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _was(flying: Sequence[InFlight]) -> str:
+    return "was" if len(flying) == 1 else "were"
+
+
+def _has(flying: Sequence[InFlight]) -> str:
+    return "has" if len(flying) == 1 else "have"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
