@@ -10,7 +10,6 @@ from refold.app.loading import aside, until_done
 from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, details
 from refold.core.errors import StoreError
 from refold.core.store.reader import RunReader
-from refold.core.store.session_files import is_run_directory, read_run
 from refold.core.summary import RunSummary
 
 _MOST: Final = 16 << 20
@@ -19,6 +18,8 @@ _MOST: Final = 16 << 20
 
 async def read_details(run: RunSummary) -> Details:
     """Read the details of a run in slices; nothing where it cannot be read."""
+    from refold.core.store.session_files import is_run_directory
+
     path = Path(run.path)
     verdict = None
     if is_run_directory(path) and run.size <= _MOST:
@@ -37,6 +38,7 @@ async def read_details(run: RunSummary) -> Details:
 def _verdict(path: Path) -> Verdict | None:
     """Ask whether a run directory can go on; None where it cannot be looked into any more."""
     from refold.core.rivumi.verdict import verdict
+    from refold.core.store.session_files import read_run
 
     try:
         found = verdict(read_run(path), now=time.time())

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from refold.core.filter import TextTerm
 from refold.core.search import Search
 from refold.core.store.grep import NOWHERE, Looked, grep
-from refold.core.store.session_files import texts_of
 from refold.core.summary import RunSummary
 
 _REMEMBERED: Final = 8
@@ -65,6 +64,8 @@ class TextSearch:
             yield Searched(run.path, passes)
 
     def _one(self, run: RunSummary) -> Generator[None, None, bool]:
+        from refold.core.store.session_files import texts_of
+
         hits = self.hits
         found: frozenset[int] = frozenset()
         for path in texts_of(Path(run.path)):
