@@ -318,6 +318,11 @@ def _record(turn: object, iteration: int) -> AssistantRecord:
     if not all(isinstance(block, dict) for block in content):
         raise BadRecord('the content of a turn is a list of blocks, such as {"type": "text", "text": ""}')
     usage = turn.usage
+    for name in Usage.__struct_fields__:
+        tokens = getattr(usage, name)
+        if type(tokens) is not int or tokens < 0:
+            # It would give budget back, or could not be counted.
+            raise BadRecord(f"its usage has {name} {tokens!r}: tokens are a whole number, 0 or more")
     return AssistantRecord(
         message=Message("assistant", content),
         iteration=iteration,

@@ -22,7 +22,7 @@ from tests.scripted import (
     resume,
 )
 
-from refold.core.agent import Agent, Budgets, Tool, Turn
+from refold.core.agent import Agent, Budgets, Tool, Turn, Usage
 from refold.core.control import Control
 from refold.core.errors import RunExists
 from refold.core.records import (
@@ -274,6 +274,9 @@ for _ in range(300):
         (Turn("so be it"), "BadRecord: the content of a turn is a list of blocks"),
         (Turn([{"type": "text", "text": "x"}, "y"]), "BadRecord: the content of a turn is a list of blocks"),
         (Turn({"type": "text"}), "BadRecord: the content of a turn is a list of blocks"),  # type: ignore[arg-type]
+        (Turn([], usage=Usage(10, -5)), "BadRecord: its usage has out_tokens -5: tokens are a whole number"),
+        (Turn([], usage=Usage(True)), "BadRecord: its usage has in_tokens True"),
+        (Turn([], usage=Usage(1.5)), "BadRecord: its usage has in_tokens 1.5"),  # type: ignore[arg-type]
         (Turn([use("a"), use("a")]), "BadRecord: the calls of a turn need ids, each its own"),
         (Turn([use("")]), "BadRecord: the calls of a turn need ids, each its own"),
         (Turn([use("a", float("nan"))]), "BadRecord"),
