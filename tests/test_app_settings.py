@@ -253,3 +253,8 @@ def test_a_log_that_cannot_be_written_is_no_second_fault(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     assert record_fault(tmp_path / "pipe", ValueError()) is None
     assert record_fault(None, ValueError()) is None
+
+
+def test_a_configured_directory_may_hold_runs_of_rivumi(tmp_path: Path) -> None:
+    config(tmp_path, 'roots = [{path = "/runs", format = "rivumi"}]')
+    assert [(str(r.path), r.hint) for r in load(environ=environ(tmp_path)).roots[4:]] == [("/runs", "rivumi")]
