@@ -93,6 +93,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_repair import run
         case "lineage":
             from refold.app.cli_lineage import run
+        case "export":
+            from refold.app.cli_export import run
         case "diff":
             from refold.app.cli_diff import run
         case "run":

@@ -241,6 +241,28 @@ def _diff(parser: Parser) -> None:
     _json(parser, "one object")
 
 
+def _export(parser: Parser) -> None:
+    parser.description = (
+        "Write a run out to be shared, up to SEQ if given: Markdown, one HTML page, JSON, JSON lines, a\n"
+        "recording of a terminal (asciicast), a picture (SVG), or a bundle for another Refold. What looks\n"
+        "like a secret is replaced and counted on standard error; what damage left is marked."
+    )
+    parser.epilog = (
+        "examples:\n  refold export billing-sweep --format html -o sweep.html\n"
+        "  refold export billing-sweep@14 --format jsonl | jq .\n"
+        "  refold export nightly-0712 --format bundle -o nightly.zip"
+    )
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+    parser.add_argument(
+        "--format",
+        choices=("md", "html", "json", "jsonl", "cast", "svg", "bundle"),
+        default="md",
+        help="what to write; md if left out",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to; a bundle needs it")
+    parser.add_argument("--no-redact", action="store_true", help="leave secrets in")
+
+
 def _resume(parser: Parser) -> None:
     parser.description = (
         "Go on with a run, if that is coherent; without RUN, show the runs that can go on.\n\n"
@@ -381,6 +403,7 @@ COMMANDS: dict[str, Command] = {
     "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),
     "repair": Command("RUN", "put the torn end of a run right, or back", _repair),
     "lineage": Command("RUN", "print which runs were forked from which", _lineage),
+    "export": Command("RUN[@SEQ]", "write a run out to be shared, without its secrets", _export),
     "diff": Command("RUN [RUN]", "compare two runs, or one at two points", _diff),
     "resume": Command("[RUN]", "go on with a run, or say why not", _resume),
     "history": Command("[ID]", "show conversations, or fork one before a prompt", _history),

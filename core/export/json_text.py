@@ -1,0 +1,87 @@
+"""A run as JSON: one object, or one record a line as the file spells it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from refold.core.export.entries import Entry, Head
+from refold.core.records import Json
+
+_NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+Spelled = Callable[[int], Iterator[str] | None]
+"""Gives the JSON text of an item in pieces, redacted; None where its bytes are no JSON."""
+
+
+def json_object(
+    head: Head, entries: Iterable[Entry], spelled: Spelled, end: Callable[[], dict[str, Json]]
+) -> Iterator[str]:
+    """Give one object piece by piece, all of it ASCII.
+
+    Args:
+        head: the facts.
+        entries: the records.
+        spelled: the text of a record.
+        end: what is known only when all records were written: state, findings, what was redacted.
+    """
+    facts = {**msgspec.to_builtins(head), "counters": msgspec.to_builtins(head.counters)}
+    yield '{"run":' + json.dumps(facts) + ',"records":['
+    for number, entry in enumerate(entries):
+        if number:
+            yield ","
+        yield "\n" + json.dumps(_row(entry))[:-1]
+        text = None if entry.kind == "damage" else spelled(entry.item)
+        if text is None:
+            yield ', "record": null, "raw": ' + json.dumps(entry.text) + f', "left": {entry.left}}}'
+            continue
+        yield ', "record": '
+        for piece in text:
+            yield ascii_only(piece)
+        yield ', "raw": null, "left": 0}'
+    yield "\n]"
+    for name, value in end().items():
+        yield f",\n{json.dumps(name)}: {json.dumps(value)}"
+    yield "}\n"
+
+
+def json_lines(entries: Iterable[Entry], spelled: Spelled, *, ascii_text: bool = False) -> Iterator[str]:
+    """Give every record on its line as the file spells it; damage becomes an object that says so."""
+    for entry in entries:
+        text = None if entry.kind == "damage" else spelled(entry.item)
+        if text is None:
+            damage = {**_row(entry), "raw": entry.text, "left": entry.left}
+            yield json.dumps({"refold_damage": damage}) + "\n"
+            continue
+        for piece in text:
+            yield ascii_only(piece) if ascii_text else _HALVES.sub(_escaped, piece)
+        yield "\n"
+
+
+def ascii_only(text: str) -> str:
+    """Give the same JSON in ASCII: only strings can hold anything else."""
+    return text if text.isascii() else _NOT_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
+
+
+def _row(entry: Entry) -> dict[str, Json]:
+    return {
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "line": entry.line,
+        "start": entry.start,
+        "end": entry.end,
+        "turn": entry.turn,
+        "seconds": entry.seconds,
+        "is_error": entry.is_error,
+        "recovered": entry.recovered,
+        "problems": [{"code": each.code, "message": each.message} for each in entry.problems],
+    }

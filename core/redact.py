@@ -1,0 +1,275 @@
+"""One pass over everything on its way out: what looks like a secret is replaced, counted and named.
+
+Values are looked at as a reader of the JSON would see them, so an escape in the middle of a key hides
+nothing; only the bytes of the secret itself change, so JSON stays JSON and numbers keep their spelling.
+The shapes are in `core.secret_shapes` (design/safety.md 3.2, rule 7).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from refold.core.records import Json
+from refold.core.secret_names import Found, is_secret_value
+from refold.core.secret_shapes import find
+
+WINDOW: Final = 1 << 20
+"""So many bytes of a longer record are looked at in one piece."""
+LONGEST: Final = 1 << 16
+"""A secret may be so long and still be found wherever a piece ends."""
+
+_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
+_PLAIN: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]', re.DOTALL)
+_NAMES: Final = frozenset({"name", "key", "header", "variable", "env", "field"})
+_VALUES: Final = frozenset({"value", "val", "content"})
+_SHORTEST: Final = 7
+"""Nothing shorter is a secret, unless it stands behind a key that says so."""
+_LONGEST_NAME: Final = 200
+_DEEPEST: Final = 10_000
+"""Below so many levels keys are no longer told from values; the shapes are still found."""
+
+
+def placeholder(kind: str) -> str:
+    """Give what stands in the place of a secret; nothing in it needs an escape in JSON."""
+    return f"[redacted: {kind}]"
+
+
+class Redactor:
+    """Replaces secrets and counts them; one for everything that leaves together."""
+
+    def __init__(self, *, on: bool = True) -> None:
+        self.on = on
+        """False lets everything pass as it is."""
+        self.counts: Counter[str] = Counter()
+        """How many secrets of each kind were replaced."""
+
+    @property
+    def total(self) -> int:
+        """How many secrets were replaced."""
+        return self.counts.total()
+
+    def text(self, text: str) -> str:
+        """Give a text without secrets."""
+        if not self.on:
+            return text
+        return self._replaced(text, _merged(_looked_at(text)))
+
+    def value(self, value: Json, key: str = "") -> Json:
+        """Give a JSON value without secrets in its strings and keys."""
+        if not self.on:
+            return value
+        if isinstance(value, str):
+            kind = is_secret_value(key, value) if key else ""
+            if kind:
+                self.counts[kind] += 1
+                return placeholder(kind)
+            return self.text(value)
+        if isinstance(value, dict | list):
+            # Spelled out and read again: one way to look at JSON, however deep it is nested.
+            try:
+                spelled = json.dumps({key: value} if key else value)
+                read: Json = json.loads(self.json_text(spelled))
+            except (ValueError, RecursionError):
+                return placeholder("value nested too deeply")
+            return next(iter(read.values()), None) if key and isinstance(read, dict) else read
+        return value
+
+    def line(self, raw: bytes) -> bytes:
+        """Give the bytes of a record, or of what should have been one, without secrets."""
+        if not self.on or not raw:
+            return raw
+        return b"".join(self.pieces((raw,)))
+
+    def pieces(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Give the bytes of one long record without secrets, holding a few pieces at a time.
+
+        What fits into one piece is read as the JSON that it is; of more than that, the shapes are looked
+        for in pieces that overlap.
+        """
+        if not self.on:
+            yield from parts
+            return
+        held = b""
+        whole = True
+        for part in parts:
+            held += part
+            while len(held) > WINDOW + 2 * LONGEST:
+                whole = False
+                done, held = self._window(held)
+                yield done
+        yield _bytes(self.json_text(_text(held)) if whole else self.text(_text(held)))
+
+    def json_text(self, text: str) -> str:
+        """Give the text of a JSON value without secrets; also where it is none."""
+        if not self.on:
+            return text
+        text = self._replaced(text, _merged(_in_json(text)))
+        # Damage may turn inside and outside of strings around: look once more, at all of it.
+        return text if _is_json(text) else self.text(text)
+
+    def _window(self, held: bytes) -> tuple[bytes, bytes]:
+        """Part what is surely done from what a secret may still reach into."""
+        cut = WINDOW + LONGEST
+        while cut > WINDOW and held[cut] & 0xC0 == 0x80:
+            cut -= 1
+        text, rest = _text(held[:cut]), held[cut:]
+        spans = _merged(_looked_at(text + _text(rest)))
+        end = len(text)
+        # An escape is not parted either: a backslash near the end waits for what follows.
+        end = text.rfind("\\", end - 12) if text.rfind("\\", end - 12) >= 0 else end
+        for span in spans:
+            if span.start < end < span.end:
+                end = span.start
+        if end < len(text) - LONGEST:
+            # Nothing real is so long: it is taken in one piece as far as it was seen.
+            end = len(text)
+        inside = [span._replace(end=min(span.end, end)) for span in spans if span.start < end]
+        return _bytes(self._replaced(text[:end], inside)), _bytes(text[end:]) + rest
+
+    def _replaced(self, text: str, spans: list[Found]) -> str:
+        if not spans:
+            return text
+        parts: list[str] = []
+        at = 0
+        for span in spans:
+            self.counts[span.kind] += 1
+            parts += (text[at : span.start], placeholder(span.kind))
+            at = span.end
+        return "".join((*parts, text[at:]))
+
+
+def explain(counts: Counter[str]) -> str:
+    """Give a sentence that says what was replaced."""
+    total = counts.total()
+    if not total:
+        return "nothing in it looked like a secret"
+    kinds = ", ".join(
+        f"{count} × {kind}" for kind, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
+    return f"{total} {'secret was' if total == 1 else 'secrets were'} replaced: {kinds}"
+
+
+class _Unescaped(NamedTuple):
+    """A text with its escapes read, and where its parts came from."""
+
+    text: str
+    starts: array[int]
+    """Where this text goes on behind each escape, the beginning first."""
+    origins: array[int]
+    """The same places in the original."""
+
+    def origin(self, position: int) -> int:
+        """Give the place in the original of a place in this text."""
+        part = bisect_right(self.starts, position) - 1
+        return self.origins[part] + position - self.starts[part]
+
+
+def _unescaped(text: str) -> _Unescaped:
+    parts: list[str] = []
+    starts, origins = array("L", [0]), array("L", [0])
+    at = length = 0
+    for escape in _ESCAPE.finditer(text):
+        word = escape[0]
+        parts += (text[at : escape.start()], chr(int(word[2:], 16)) if word[1] == "u" else _PLAIN[word[1]])
+        length += escape.start() - at + 1
+        at = escape.end()
+        starts.append(length)
+        origins.append(at)
+    parts.append(text[at:])
+    return _Unescaped("".join(parts), starts, origins)
+
+
+def _looked_at(text: str) -> Iterator[Found]:
+    """Find secrets in a text as it stands and, where it holds escapes, as a reader of JSON would see it."""
+    if len(text) < _SHORTEST:
+        return
+    yield from find(text)
+    if "\\" not in text:
+        return
+    read = _unescaped(text)
+    if len(read.text) != len(text):
+        for span in find(read.text):
+            yield Found(read.origin(span.start), read.origin(span.end), span.kind)
+
+
+def _in_json(text: str) -> Iterator[Found]:
+    """Find secrets in the strings of a JSON text, knowing the key that each stands behind."""
+    keys: list[str] = [""]
+    key = name = ""
+    token = _TOKEN.search(text)
+    while token is not None:
+        word = token[0]
+        following = _TOKEN.search(text, token.end())
+        if word[0] == '"':
+            inner = word[1:-1] if word.endswith('"') and len(word) > 1 else word[1:]
+            if following is not None and following[0] == ":":
+                key = _read(inner) if len(inner) <= _LONGEST_NAME else ""
+                yield from _shifted(_looked_at(inner), token.start() + 1)
+            else:
+                yield from _of_string(inner, key, name, token.start() + 1)
+                if key.lower() in _NAMES and len(inner) <= _LONGEST_NAME:
+                    name = _read(inner)
+        elif word in "{[":
+            if len(keys) < _DEEPEST:
+                keys.append(key)
+            if word == "{":
+                key = name = ""
+        elif word in "}]":
+            key = keys.pop() if len(keys) > 1 else ""
+        token = following
+
+
+def _of_string(inner: str, key: str, name: str, start: int) -> Iterator[Found]:
+    """Find secrets in one string value; behind some keys it is one as a whole."""
+    if key:
+        value = _read(inner)
+        kind = is_secret_value(key, value)
+        if not kind and name and key.lower() in _VALUES:
+            kind = is_secret_value(name, value)
+        if kind:
+            yield Found(start, start + len(inner), kind)
+            return
+    yield from _shifted(_looked_at(inner), start)
+
+
+def _read(inner: str) -> str:
+    return _unescaped(inner).text if "\\" in inner else inner
+
+
+def _shifted(spans: Iterable[Found], by: int) -> Iterator[Found]:
+    for span in spans:
+        yield Found(span.start + by, span.end + by, span.kind)
+
+
+def _merged(spans: Iterable[Found]) -> list[Found]:
+    """Put spans in order; those that overlap become one, named after the first and longest."""
+    merged: list[Found] = []
+    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
+        if merged and span.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

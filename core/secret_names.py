@@ -1,0 +1,167 @@
+"""Secrets that are known by the name they stand behind: `password=...`, `"api_key": "..."`, `--token ...`.
+
+A password is any value that is no stand-in; behind other names only what looks drawn by lot is a secret,
+so that `token: string` and `secret_name = config.name` stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+
+class Found(NamedTuple):
+    """A secret in a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+_PASS: Final = "pass[_-]?(?:word|wd|phrase|code)|pwd"  # noqa: S105 - names, no password
+_WORDS: Final = (
+    r"(?:api|access|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
+    r"|license|app|admin|deploy|storage|root|hmac|aes)[_-]?key|secret|token|credential|auth|sig"
+)
+_TAIL: Final = (
+    r"(?:[_-]?(?:key|value|token|id|string|hash|base|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
+)
+_ASSIGNED: Final = re.compile(
+    rf"(?:(?P<pass>{_PASS})|{_WORDS})s?+{_TAIL}(?![A-Za-z0-9_-])", re.ASCII | re.IGNORECASE
+)
+_MARKS: Final = ("pass", "pwd", "key", "secret", "token", "credential", "auth", "sig")
+_VALUE: Final = re.compile(
+    r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|:|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
+    r"(?:\"(?P<double>[^\"\n]{1,4096}+)|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
+    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+))",
+    re.ASCII,
+)
+_OPTION: Final = re.compile(
+    r"[ \t]{1,4}(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\-][^\s\"'`,;&|<>(){}\[\]\\]{3,4096}+)"
+)
+_STAND_IN: Final = re.compile(
+    r"[*x.•…_#?-]*|\$\{\{?[ \w.:-]+\}?\}|\$(?-i:[A-Z_][A-Z0-9_]*)"
+    r"|\$\w*(?:pass|secret|token|key|pwd)\w*|\$\([^)]*\)|<[\w .-]+>|\{\{?[\w .]+\}?\}"
+    r"|%\([\w.]+\)[a-z]|%[sr]|%[A-Z_]+%"
+    r"|\[redacted.*|changeme|your[a-z _-]*|(?:example|dummy|sample|change|enter)[ _-][a-z _-]*"
+    r"|(?:none|null|nil|true|false|undefined|string|str|text|password|passwd|secret|token|required|optional"
+    r"|redacted|hidden|masked|bool|int|bytes|unknown|invalid|missing|empty|default|expired|bearer|basic|self"
+    r"|this|any|object|number)[.!?:]*",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE: Final = re.compile(
+    r"[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)++[?!]?|[.~]{1,2}/[\w./ ~-]*"
+    r"|/(?:[a-z._~-][a-z0-9._~-]*+|Users|Library|Volumes)(?:/[\w. ~-]*)*|[a-z0-9_.-]++(?:/[a-z0-9_.-]*)++"
+    r"|https?://.*",
+    re.ASCII,
+)
+_PLAIN_WORD: Final = re.compile("[A-Za-z_.:?!-]+")
+_SHELL: Final = re.compile("[\\s\"'(]")
+_LETTERS: Final = re.compile("[^a-z0-9]")
+_LONGEST_STAND_IN: Final = 200
+
+_PASS_ENDS: Final = ("password", "passwd", "passphrase", "passcode", "pwd", "passwords", "passwordvalue")
+_KEY_ENDS: Final = (
+    *("secret", "secretkey", "secrets", "secretvalue", "secretstring", "secretkeybase", "token", "tokens"),
+    *("tokenvalue", "apikey", "apikeys", "accesskey", "accesskeyid", "privatekey", "signingkey"),
+    *("encryptionkey", "authkey", "accountkey", "masterkey", "consumerkey", "servicekey", "sharedkey"),
+    *("subscriptionkey", "licensekey", "adminkey", "deploykey", "storagekey", "appkey", "hmackey", "aeskey"),
+    *("credential", "credentials", "authorization", "cookie", "auth", "bearer"),
+)
+_NO_ENDS: Final = (
+    *("pagetoken", "continuationtoken", "synctoken", "cursortoken", "nexttoken", "stoptoken", "eostoken"),
+    *("bostoken", "padtoken", "unktoken", "masktoken", "septoken", "clstoken", "stoptokens"),
+)
+
+
+def is_secret_value(key: str, value: str) -> str:
+    """Give the kind of secret that a value is because of the key it stands behind; empty for none."""
+    if len(key) > _LONGEST_STAND_IN or not value:
+        return ""
+    word = _LETTERS.sub("", key.lower())
+    if word.endswith(_PASS_ENDS):
+        return "" if is_no_value(value) else "password"
+    if not word.endswith(_KEY_ENDS) or word.endswith(_NO_ENDS):
+        return ""
+    if word.endswith(("authorization", "cookie")):
+        return "header value" if len(value) >= 6 and has_digit(value) and not is_no_value(value) else ""
+    return "secret value" if is_random(value) else ""
+
+
+def assignments(text: str, lowered: str) -> Iterator[Found]:
+    """Find the values that a text gives to names of secrets."""
+    if not any(mark in lowered for mark in _MARKS):
+        return
+    for name in _ASSIGNED.finditer(text):
+        found = _VALUE.match(text, name.end())
+        before = text[max(0, name.start() - 40) : name.start()]
+        is_password = name["pass"] is not None
+        in_shell = False
+        if found is None:
+            found = _OPTION.match(text, name.end()) if before.rpartition(" ")[2].startswith("--") else None
+            if found is None:
+                continue
+            in_shell = True
+        value, at = _value_of(found)
+        if found["bare"] is not None:
+            in_shell = in_shell or _is_shell(before, name[0])
+            real = _is_bare_secret(value, is_password=is_password, in_shell=in_shell)
+        elif is_password:
+            real = len(value) <= _LONGEST_STAND_IN and not is_no_value(value)
+        else:
+            real = is_random(value)
+        if real and not _LETTERS.sub("", (before + name[0]).lower()).endswith(_NO_ENDS):
+            yield Found(at, at + len(value), "password" if is_password else "secret value")
+
+
+def _value_of(found: re.Match[str]) -> tuple[str, int]:
+    for group, value in found.groupdict().items():
+        if value is not None and group != "sep":
+            # A quote that is itself escaped keeps its backslash.
+            return value.rstrip("\\") if group != "bare" else value, found.start(group)
+    return "", found.end()
+
+
+def _is_shell(before: str, name: str) -> bool:
+    """Say whether a name is that of an environment variable, an option or a part of a query."""
+    word = _SHELL.split(before)[-1]
+    return word.startswith("--") or "&" in word or "?" in word or (word + name).isupper()
+
+
+def _is_bare_secret(value: str, *, is_password: bool, in_shell: bool) -> bool:
+    if len(value) < (4 if is_password else 8) or is_no_value(value):
+        return False
+    if not is_password:
+        return is_random(value)
+    return in_shell if _PLAIN_WORD.fullmatch(value) else not is_code(value)
+
+
+def is_random(value: str) -> bool:
+    """Say whether a value behind the name of a secret is one: one long word that nobody would speak."""
+    if len(value) < 8 or is_no_value(value) or any(map(str.isspace, value.strip())):
+        return False
+    return is_varied(value) and not is_code(value)
+
+
+def is_varied(text: str) -> bool:
+    """Say whether a text looks drawn by lot: digits among letters, or both cases in a long word."""
+    if len(set(text)) < min(8, len(text) // 2 + 1):
+        return False
+    upper, lower = any(map(str.isupper, text)), any(map(str.islower, text))
+    return (has_digit(text) and (upper or lower)) or (len(text) >= 20 and upper and lower)
+
+
+def is_no_value(value: str) -> bool:
+    """Say whether a value only stands in for one: empty, a variable, a type, a row of stars."""
+    return len(value) < _LONGEST_STAND_IN and _STAND_IN.fullmatch(value.strip()) is not None
+
+
+def is_code(value: str) -> bool:
+    """Say whether a value is an expression, a path or an address."""
+    return _CODE.fullmatch(value) is not None
+
+
+def has_digit(text: str) -> bool:
+    """Say whether a text holds a digit."""
+    return any(map(str.isdigit, text))

@@ -1,0 +1,321 @@
+"""Reads a run for the writers of `core.export`, and puts what they give into a file, whole or not at all.
+
+Every record is redacted before it is decoded: whatever a writer shows has gone through the one pass.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from refold.core.errors import BadRecord, FoldError, NotRegular, Refused
+from refold.core.export.entries import Entry, Head, Problem
+from refold.core.findings import Finding, finding_json
+from refold.core.records import Json
+from refold.core.recover import without
+from refold.core.redact import WINDOW, Redactor
+from refold.core.state import Counters
+from refold.core.state_json import state_json
+from refold.core.store.files import (
+    create_private,
+    fsync_directory,
+    odd_kind,
+    open_error,
+    shown,
+    sync,
+    write_all,
+    write_failed,
+)
+from refold.core.store.reader import RunReader
+from refold.core.store.session_files import is_run_directory
+from refold.core.version import __version__
+
+LONGEST: Final = 4 << 20
+"""A record above this many bytes is not decoded for a document; JSON holds it whole."""
+BEGINNING: Final = 64 << 10
+"""So many bytes of it, and of damage, are shown."""
+_LARGEST: Final = 256 << 20
+"""Records above this many bytes are not checked to be JSON, so they are not written as such."""
+
+
+class Source:
+    """A fully indexed run as the writers see it, from its first record up to one of them."""
+
+    def __init__(self, reader: RunReader, redactor: Redactor, last: int | None = None) -> None:
+        """Look at a run.
+
+        Args:
+            reader: the run.
+            redactor: what every text goes through.
+            last: the last item that is written out; the last one there is where None.
+        """
+        timeline = reader.index_all()
+        self.reader = reader
+        self.redactor = redactor
+        self._quiet = Redactor(on=redactor.on)
+        """For what is said again elsewhere: every secret of a record is counted once."""
+        self._glimpsed: set[int] = set()
+        self.items = timeline.items if last is None else last + 1
+        self._is_part = self.items < timeline.items
+
+    def head(self) -> Head:
+        """Give the facts of the run."""
+        timeline, meta = self.reader.timeline, self.reader.meta
+        last = self.items - 1
+        text = self._quiet.text
+        terminal = timeline.terminal(last) if self.items else None
+        findings = {finding.line for finding in self.findings() if finding.severity != "info"}
+        return Head(
+            run_id=text(self.reader.run_id),
+            format=self.reader.format.name,
+            model=text(meta.fingerprint.model) if meta is not None else "",
+            created=text(meta.created) if meta is not None else "",
+            prompt=text(meta.prompt) if meta is not None and len(meta.prompt) <= BEGINNING else "",
+            items=self.items,
+            up_to=timeline.seq(last) if self._is_part else None,
+            turns=timeline.turn(last) if self.items else 0,
+            calls=timeline.calls(last) if self.items else 0,
+            counters=timeline.counters(last) if self.items else Counters(),
+            ended=text(terminal[1]) if terminal is not None else "",
+            damaged=len(findings),
+            refold=__version__,
+        )
+
+    def findings(self) -> Iterator[Finding]:
+        """Give what the index noticed about the records that are written out."""
+        if not self.items:
+            return
+        end = self.reader.timeline.span(self.items - 1).end
+        for finding in self.reader.timeline.findings:
+            if finding.start <= end:
+                yield msgspec.structs.replace(finding, message=self._quiet.text(finding.message))
+
+    def entries(self) -> Iterator[Entry]:
+        """Give the records one by one; none is kept."""
+        timeline = self.reader.timeline
+        for item in range(self.items):
+            span = timeline.span(item)
+            entry = Entry(
+                item=item,
+                seq=timeline.seq(item),
+                kind=timeline.kind(item),
+                line=span.line,
+                start=span.start,
+                end=span.end,
+                turn=timeline.turn(item),
+                seconds=timeline.seconds(item),
+                is_error=timeline.is_error(item),
+                recovered=timeline.is_recovered(item),
+                record=None,
+                problems=tuple(
+                    Problem(each.code, self._quiet.text(each.message)) for each in timeline.findings_at(item)
+                ),
+            )
+            yield self._filled(entry)
+
+    def _filled(self, entry: Entry) -> Entry:
+        length = entry.end - entry.start
+        if entry.kind != "damage" and length <= LONGEST:
+            raw = self.redactor.line(self._raw(entry.item))
+            try:
+                record = self.reader.decoder.record(raw)
+            except BadRecord:
+                return self._shortened(entry, raw, 0)
+            return msgspec.structs.replace(entry, record=record)
+        # What reaches over the edge of the part that is shown has to be seen whole to be found.
+        raw = self.redactor.line(self.reader.raw(entry.item, 2 * BEGINNING))
+        return self._shortened(entry, raw, max(0, length - 2 * BEGINNING))
+
+    def _shortened(self, entry: Entry, raw: bytes, left: int) -> Entry:
+        text = raw[:BEGINNING].decode("utf-8", "surrogateescape")
+        return msgspec.structs.replace(entry, text=text, left=left + max(0, len(raw) - BEGINNING))
+
+    def _raw(self, item: int) -> bytes:
+        raw = self.reader.raw(item)
+        hole = self.reader.hole(item)
+        if hole is None:
+            return raw
+        start = self.reader.timeline.span(item).start
+        return without(raw, hole[0] - start, hole[1] - start)
+
+    def glimpse(self, item: int, limit: int | None = None) -> bytes:
+        """Give the first bytes of an item, redacted: what its row is made of."""
+        size = BEGINNING if limit is None else limit
+        redactor = Redactor(on=self.redactor.on)
+        raw = redactor.line(self.reader.raw(item, size + BEGINNING))
+        if item not in self._glimpsed:
+            self._glimpsed.add(item)
+            self.redactor.counts += redactor.counts
+        return raw[:size]
+
+    def spelled(self, item: int) -> Iterator[str] | None:
+        """Give the JSON text of an item in pieces, redacted; None where its bytes are no JSON."""
+        span = self.reader.timeline.span(item)
+        length = span.end - span.start
+        if length > _LARGEST:
+            return None
+        if length > LONGEST:
+            # Looked at once to be sure that it is JSON, and read again piece by piece.
+            if not _is_huge_json(self._raw(item)):
+                return None
+            parts: Iterable[bytes] = self._parts(span.start, span.end)
+        else:
+            raw = self._raw(item)
+            if not _is_json(raw):
+                return None
+            parts = (raw,)
+        return _decoded(self.redactor.pieces(parts))
+
+    def _parts(self, start: int, end: int) -> Iterator[bytes]:
+        for at in range(start, end, WINDOW):
+            yield self.reader.bytes_at(at, min(WINDOW, end - at))
+
+    def state(self) -> tuple[Json, str]:
+        """Give the state after the last record, its messages only counted, and why there is none."""
+        last = self.items - 1
+        if last < 0:
+            return None, "no records"
+        timeline = self.reader.timeline
+        spans = (timeline.span(item) for item in range(max(0, last - 1000), self.items))
+        if any(span.end - span.start > LONGEST for span in spans):
+            return None, "a record is too long for the state to be written down"
+        try:
+            state = self.reader.state_at(last)
+        except (FoldError, BadRecord) as error:
+            return None, self._quiet.text(str(error))
+        told = state_json(msgspec.structs.replace(state, messages=()))
+        told["messages"] = len(state.messages)
+        return self._quiet.value(told), ""
+
+    def end_json(self) -> dict[str, Json]:
+        """Give what stands at the end of an export in JSON."""
+        state, reason = self.state()
+        findings: list[Json] = [
+            finding_json(self._quiet.text(self.reader.run_id), finding) for finding in self.findings()
+        ]
+        counts: dict[str, Json] = dict(sorted(self.redactor.counts.items()))
+        return {
+            "findings": findings,
+            "state": state,
+            "state_error": reason or None,
+            "redacted": counts if self.redactor.on else None,
+        }
+
+
+def refuse_target(target: Path, source: Path, roots: Iterable[Path]) -> None:
+    """Refuse to write an export where it would replace a run, or be taken for one.
+
+    Raises:
+        Refused: the file is a run, or lies where runs are looked for.
+        NotRegular: something that is no file lies there.
+        StoreError: the directory is not there.
+    """
+    parent = target.parent
+    try:
+        place = parent.stat()
+        found = target.lstat() if os.path.lexists(target) else None
+        if found is not None:
+            same = source.stat()
+            if (found.st_dev, found.st_ino) == (same.st_dev, same.st_ino):
+                raise Refused(f"{shown(target)}: this is the run itself", remedy="choose another file")
+            if odd_kind(found.st_mode):
+                raise NotRegular(
+                    f"{shown(target)}: {odd_kind(found.st_mode)}, not a file", remedy="choose another file"
+                )
+        for root in (*roots, source.parent):
+            there = root.stat() if root.is_dir() else None
+            same_place = there is not None and (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
+            if same_place and target.suffix == ".json":
+                raise Refused(
+                    f"{shown(target)}: runs lie in this directory, and the file would be taken for one",
+                    remedy="choose another directory",
+                )
+    except (OSError, ValueError) as error:
+        raise open_error(target, error) from error
+    if is_run_directory(parent):
+        raise Refused(f"{shown(parent)}: a run lies in this directory", remedy="choose another directory")
+
+
+def write_file(target: Path, write: Callable[[int], None]) -> None:
+    """Make a file, or replace it, by what `write` puts into a descriptor; on failure nothing is left.
+
+    Raises:
+        WriteFailed: the disk did not take it.
+        StoreError: the file cannot be made.
+    """
+    new = target.with_name(f".{target.name[:100]}.{os.urandom(8).hex()}.tmp")
+    fd = create_private(new)
+    try:
+        try:
+            write(fd)
+            sync(fd)
+            new.replace(target)
+        except BaseException as error:
+            new.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise write_failed(target, "could not be written", error, "nothing of it is left") from error
+            raise
+    finally:
+        os.close(fd)
+    try:
+        fsync_directory(target.parent)
+    except OSError as error:
+        raise write_failed(target, "was written", error, "its durability is unknown") from error
+
+
+def write_text(target: Path, pieces: Iterable[str]) -> None:
+    """Make a file of text as `write_file` does."""
+
+    def write(fd: int) -> None:
+        for data in gathered(pieces):
+            write_all(fd, data)
+
+    write_file(target, write)
+
+
+def gathered(pieces: Iterable[str]) -> Iterator[bytes]:
+    """Give text as UTF-8 in pieces that are worth a write each."""
+    held: list[str] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= 1 << 16:
+            yield "".join(held).encode("utf-8", "backslashreplace")
+            held, size = [], 0
+    yield "".join(held).encode("utf-8", "backslashreplace")
+
+
+def _decoded(parts: Iterable[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    for part in parts:
+        yield decoder.decode(part)
+    yield decoder.decode(b"", final=True)
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        json.loads(
+            raw.decode("utf-8", "surrogateescape"), parse_int=str, parse_float=str, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_huge_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
