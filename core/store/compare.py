@@ -179,8 +179,9 @@ def parent_of(
     if origin is None or not origin.run_id or "/" in origin.run_id or "\0" in origin.run_id:
         return None
     for near in (path.with_name(origin.run_id + SUFFIX), path.with_name(origin.run_id)):
-        if near != path and (near.is_file() or is_run_directory(near)):
-            return near
+        with suppress(OSError, ValueError):
+            if near != path and (near.is_file() or is_run_directory(near)):
+                return near
     with suppress(StoreError):
         found = resolve(origin.run_id, roots)
         return None if found == path else found
