@@ -10,9 +10,8 @@ from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
 from refold.app.lines import Cell
-from refold.app.present.reading import Reading
-from refold.app.present.record import View, record_lines
-from refold.app.present.rows import TimelineRows
+from refold.app.present.reading import reading_of
+from refold.app.present.record import View
 from refold.app.present.units import plural, short
 from refold.app.safe import line
 from refold.app.settings import Settings
@@ -21,6 +20,7 @@ from refold.core.errors import BadRecord, RefoldError
 from refold.core.records import AssistantRecord, Json, ToolResultRecord
 from refold.core.store.reader import RunReader
 
+_NOTHING = "the file holds no records"
 _COLUMNS = 160
 _RECORD_COLUMNS = 100
 _VIEW = View(thinking=True, unfolded=True, thinking_key="")
@@ -51,33 +51,27 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 
 def _print_rows(reader: RunReader, printer: Printer) -> None:
-    timeline = reader.timeline
-    meta = reader.meta
-    facts = [reader.format.name, meta.fingerprint.model if meta is not None else ""]
-    if timeline.items:
-        last = timeline.items - 1
-        tokens = timeline.counters(last).tokens
-        facts += [
-            plural(timeline.turn(last), "turn"),
-            plural(timeline.calls(last), "call"),
-            f"{short(tokens)} tokens",
-        ]
+    reading = reading_of(reader)
+    top = reading.top(held=False)
+    facts = [top.format, top.model]
+    if top.turns is not None:
+        facts += [plural(top.turns, "turn"), plural(top.calls, "call"), f"{short(top.tokens)} tokens"]
     printer.line(
         (Cell(line(reader.run_id), "strong"), Cell(line("  " + " · ".join(filter(None, facts))), "dim")),
         cut=True,
     )
     printer.line((Cell(line(str(reader.path)), "dim"),))
-    if not timeline.items:
-        printer.note("refold: the file holds no records")
-    rows = TimelineRows(timeline, reader.raw, reader.decoder)
+    if not reader.timeline.items:
+        printer.note(f"refold: {_NOTHING if reader.session is None else reading.nothing}")
+    rows = reading.rows()
     width = printer.columns or _COLUMNS
     for index in range(len(rows)):
         printer.line(rows.line(index, width))
 
 
 def _print_record(reader: RunReader, item: int, printer: Printer) -> None:
-    subject = Reading(reader).subject(reader.timeline.first_row(item))
-    for row in record_lines(subject, printer.columns or _RECORD_COLUMNS, _VIEW):
+    first = reader.timeline.first_row(item)
+    for row in reading_of(reader).record(first, printer.columns or _RECORD_COLUMNS, _VIEW):
         printer.line(row)
 
 
@@ -99,6 +93,10 @@ def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
         record = None
     calls: list[Json] = []
     tokens = 0
+    if reader.session is not None:
+        from refold.app.session_json import event_json
+
+        return event_json(reader.session, item, name)
     if isinstance(record, AssistantRecord):
         calls = [
             {"id": b.id, "name": b.name} for b in read_blocks(record.message.content) if b.kind == "call"

@@ -75,6 +75,9 @@ def examine(reader: RunReader) -> Iterator[Finding]:
     Raises:
         Unreadable: the system answers a read with an error.
     """
+    if reader.session is not None:
+        yield from reader.session.examine()
+        return
     examination = Examination(reader.decoder, reader.run_id)
     yield from examination.mode(reader.mode)
     for line in reader.lines():

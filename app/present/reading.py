@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from refold.app.lines import Line
@@ -18,9 +19,10 @@ from refold.app.present.conversation import (
 )
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.peek import peek
-from refold.app.present.record import READ, Answer, Subject, View
+from refold.app.present.record import READ, Answer, Subject, View, record_lines
 from refold.app.present.rows import TimelineRows
-from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment
+from refold.app.present.run_top import Judged, RunTop
+from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment, state_lines
 from refold.core.blocks import read_blocks
 from refold.core.columns import ASSISTANT, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
@@ -56,8 +58,8 @@ class Reading:
         self._shortened = False
         self._damaged: tuple[int, int | None, int] = (0, None, 0)
 
-    @classmethod
-    def of_end(cls, reader: RunReader) -> Reading | None:
+    @staticmethod
+    def of_end(reader: RunReader) -> Reading | None:
         """Read the end of a large run that has not ended, before all of it is read; None for others."""
         if reader.size < _LARGE:
             return None
@@ -65,7 +67,7 @@ class Reading:
         kinds = {window.kind(item) for item in range(window.items)}
         if kinds <= {"damage"} or window.kind(window.items - 1) == "terminal":
             return None
-        return cls(reader, window)
+        return reading_of(reader, window)
 
     @property
     def timeline(self) -> Timeline:
@@ -99,6 +101,11 @@ class Reading:
         )
 
     @property
+    def nothing(self) -> str:
+        """Why there are no rows, where there are none."""
+        return "no records: the file is empty"
+
+    @property
     def damaged(self) -> int:
         """The number on the damage badge: findings that count, what a crash leaves not among them."""
         marks, torn = self.timeline.marks, self.timeline.last_line_mark
@@ -112,6 +119,46 @@ class Reading:
         meta = opening_meta(self.timeline, self.reader.meta)
         return derive(facts_of(self.timeline, meta, self.reader.decoder), held=held)
 
+    def top(self, *, held: bool) -> RunTop:
+        """Give what the first row of the screen says about the run."""
+        reader, timeline, meta = self.reader, self.timeline, self.reader.meta
+        top = RunTop(
+            reader.run_id,
+            format=reader.format.name,
+            model=meta.fingerprint.model if meta is not None else "",
+            fork_of=meta.forked_from.run_id if meta is not None and meta.forked_from is not None else "",
+        )
+        return self._counted(top, timeline, held=held)
+
+    def _counted(self, top: RunTop, timeline: Timeline, *, held: bool) -> RunTop:
+        if self.is_window:
+            return top
+        top = top._replace(damaged=self.damaged, torn=timeline.torn is not None)
+        if self.reader.complete:
+            top = top._replace(status=self.status(held=held).name)
+        if not timeline.items:
+            return top
+        last = timeline.items - 1
+        return top._replace(
+            turns=timeline.turn(last), calls=timeline.calls(last), tokens=timeline.counters(last).tokens
+        )
+
+    def judge(self) -> Judged | None:
+        """Say whether the run can go on, where only all its files tell; blocks while they are read."""
+        return None
+
+    def inner(self, index: int) -> tuple[Path, ...]:
+        """Give the runs of its own agents that a row names."""
+        return ()
+
+    def record(self, index: int, width: int, view: View) -> Iterator[Line]:
+        """Give the lines of the Record pane for a row."""
+        yield from record_lines(self.subject(index), width, view)
+
+    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line]:
+        """Give the lines of the State pane after an item."""
+        yield from state_lines(self.state_view(item, held=held), width)
+
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""
         timeline = self.timeline
@@ -119,7 +166,7 @@ class Reading:
         where = timeline.span(row.item)
         head = self.raw(row.item, READ)
         whole = len(head) >= where.end - where.start
-        record = None if row.kind == "damage" else peek(self.reader.decoder, head, whole=whole)
+        record = self._peek(row.kind, head, whole=whole)
         upto = self.inherited_to
         return Subject(
             row,
@@ -133,6 +180,9 @@ class Reading:
             recovered=timeline.is_recovered(row.item),
             inherited=upto is not None and row.seq is not None and row.seq <= upto,
         )
+
+    def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
+        return None if kind == "damage" else peek(self.reader.decoder, head, whole=whole)
 
     def state_view(self, item: int, *, held: bool = False) -> StateView:
         """Give what the State pane shows after an item.
@@ -289,3 +339,12 @@ class Reading:
             if columns.kind[place] == RESULT and call >= 0 and call not in found:
                 found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
         return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))
+
+
+def reading_of(reader: RunReader, window: Timeline | None = None) -> Reading:
+    """Join an open run to the panes in the way that it needs."""
+    if reader.session is None:
+        return Reading(reader, window)
+    from refold.app.present.session_reading import SessionReading
+
+    return SessionReading(reader.session, window)

@@ -78,8 +78,8 @@ class View(NamedTuple):
 
 def record_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:
     """Give the lines of a record, one after the other, for a pane of this width."""
-    yield from _heading(subject, width)
-    yield from _findings(subject, width)
+    yield from heading_lines(subject, width)
+    yield from finding_lines(subject, width)
     yield BLANK
     record = subject.record
     match record:
@@ -100,14 +100,15 @@ def record_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:
             yield from flow((cell("Protocol  ", "dim"), cell(record.protocol)), width, 10)
             yield from flow((cell("No record that this build knows; Raw shows its bytes.", "warn"),), width)
         case _:
-            yield from _bytes(subject.head, width, view)
+            yield from bytes_lines(subject.head, width, view)
     if subject.hidden:
         yield BLANK
         text = f"⋯ {units.size(subject.hidden)} of this record not shown here; Raw shows all of it"
         yield from flow((cell(text, "warn"),), width, 2)
 
 
-def _heading(subject: Subject, width: int) -> Iterator[Line]:
+def heading_lines(subject: Subject, width: int) -> Iterator[Line]:
+    """Say which record it is and where it stands."""
     row, where = subject.row, subject.span
     kind = row.kind.capitalize()
     role: Role = "problem" if row.kind == "damage" else "strong"
@@ -128,7 +129,8 @@ def _heading(subject: Subject, width: int) -> Iterator[Line]:
         yield from paragraph(safe.line(f"{since}{time}", 100), width, "dim")
 
 
-def _findings(subject: Subject, width: int) -> Iterator[Line]:
+def finding_lines(subject: Subject, width: int) -> Iterator[Line]:
+    """Say what is wrong with the record."""
     if subject.recovered:
         text = "recovered out of a damaged line; the strict fold does not use it"
         yield from flow((cell(f"⚠ {text}", "warn"),), width, 2)
@@ -140,7 +142,9 @@ def _findings(subject: Subject, width: int) -> Iterator[Line]:
 
 
 def _meta(record: MetaRecord, width: int) -> Iterator[Line]:
-    yield from _text(record.prompt or "(no prompt)", width, "text" if record.prompt else "dim", _FOLDED, "")
+    yield from text_lines(
+        record.prompt or "(no prompt)", width, "text" if record.prompt else "dim", _FOLDED, ""
+    )
     yield BLANK
     print_ = record.fingerprint
     yield from field_lines("run", record.run_id, width)
@@ -211,7 +215,7 @@ def block_lines(
             yield BLANK
         if block.kind == "text":
             limit = 0 if view.unfolded else 5 * _FOLDED
-            yield from _text(block.text, width, "text", limit, view.unfold_key)
+            yield from text_lines(block.text, width, "text", limit, view.unfold_key)
         elif block.kind == "thinking":
             yield from _thought(block.text, width, view)
         elif block.kind == "call":
@@ -233,7 +237,7 @@ def _thought(text: str, width: int, view: View) -> Iterator[Line]:
         return
     folds = f"  ({view.thinking_key} folds it)" if view.thinking_key else ""
     yield from flow((cell(f"▾ thinking{folds}", "dim"),), width, 2)
-    yield from _text(text, width, "dim", 0 if view.unfolded else 5 * _FOLDED, view.unfold_key, indent=2)
+    yield from text_lines(text, width, "dim", 0 if view.unfolded else 5 * _FOLDED, view.unfold_key, indent=2)
 
 
 def _call(block: Block, answer: Answer | None, width: int, *, known: bool = True) -> Iterator[Line]:
@@ -297,7 +301,7 @@ def _output(output: Output, width: int, view: View, *, error: bool) -> Iterator[
         yield from flow((cell("the tool kept only the head and the tail of its output", "dim"),), width, 2)
     yield BLANK
     if output.text:
-        yield from _text(output.text, width, "text", 0 if view.unfolded else _FOLDED, view.unfold_key)
+        yield from text_lines(output.text, width, "text", 0 if view.unfolded else _FOLDED, view.unfold_key)
     else:
         yield from flow((Cell(Safe("no output"), "dim"),), width, 2)
 
@@ -306,7 +310,7 @@ def _terminal(record: TerminalRecord, width: int) -> Iterator[Line]:
     yield from _resumed(record.resumed, width)
     yield from field_lines("reason", record.reason or "none given", width, "strong")
     if record.message:
-        yield from _text(record.message, width, "text", 5 * _FOLDED, "")
+        yield from text_lines(record.message, width, "text", 5 * _FOLDED, "")
 
 
 def _resumed(resumed: Resumed | None, width: int) -> Iterator[Line]:
@@ -317,7 +321,8 @@ def _resumed(resumed: Resumed | None, width: int) -> Iterator[Line]:
     yield from flow((cell(text + reason, "accent", 1000),), width, 2)
 
 
-def _bytes(head: bytes, width: int, view: View) -> Iterator[Line]:
+def bytes_lines(head: bytes, width: int, view: View) -> Iterator[Line]:
+    """Give the bytes of what is no record, as far as they are text."""
     yield from flow((cell("What stands there, as far as it is text:", "dim"),), width, 2)
     shown = 4096 if not view.unfolded else len(head)
     yield from paragraph(safe.from_bytes(head[:shown]), width, "text")
@@ -327,7 +332,7 @@ def _bytes(head: bytes, width: int, view: View) -> Iterator[Line]:
         )
 
 
-def _text(text: str, width: int, role: Role, limit: int, key: str, *, indent: int = 0) -> Iterator[Line]:
+def text_lines(text: str, width: int, role: Role, limit: int, key: str, *, indent: int = 0) -> Iterator[Line]:
     """Give the lines of a text, folded after `limit` of them; 0 folds nothing."""
     rows = text.removesuffix("\n").split("\n")
     made = 0

@@ -266,7 +266,7 @@ class TimelineRows:
                 return self._assistant(row.item, glance.record)
             case UserRecord():
                 text = " ".join(block.text for block in self.blocks(row.item) if block.text)
-                return _first_line(text) or (cell("no text", "dim"),), self._size(row.item)
+                return first_line(text) or (cell("no text", "dim"),), self._size(row.item)
             case ToolResultRecord():
                 return self._result(index, row, glance.record, whole=glance.whole)
             case TerminalRecord(reason=reason, message=message):
@@ -289,11 +289,11 @@ class TimelineRows:
         thought = ""
         for block in self.blocks(item):
             if block.kind == "text" and not body:
-                body = _first_line(block.text)
+                body = first_line(block.text)
             elif block.kind == "thinking" and not thought:
                 thought = block.text
         if not body and thought.strip():
-            body = (cell("thinking  ", "dim"), *_first_line(thought, "dim"))
+            body = (cell("thinking  ", "dim"), *first_line(thought, "dim"))
         if not body:
             calls = self.timeline.own_calls(item)
             body = (cell(f"no text, {units.plural(calls, 'call')}" if calls else "no text", "dim"),)
@@ -334,7 +334,7 @@ class TimelineRows:
         size = self._size(row.item)
         if whole:
             size = (units.size(len(output.text.encode("utf-8", "replace"))), "dim")
-        return (*lead, *(_first_line(output.text) or (cell("no output", "dim"),))), size
+        return (*lead, *(first_line(output.text) or (cell("no output", "dim"),))), size
 
     def _damage(self, item: int) -> tuple[Sequence[Cell], tuple[str, Role]]:
         span = self.timeline.span(item)
@@ -379,7 +379,7 @@ def _compact(value: Json) -> str:
         return "…"
 
 
-def _first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
+def first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
     """Give the first line that says something; a mere bracket is joined by what follows it."""
     stripped = text[: 4 * _TEXT].strip()
     first, newline, rest = stripped.partition("\n")
@@ -393,7 +393,7 @@ def _first_line(text: str, role: Role = "text") -> tuple[Cell, ...]:
 
 
 def _meta(record: MetaRecord, *, whole: bool) -> Sequence[Cell]:
-    body = _first_line(record.prompt) or (
+    body = first_line(record.prompt) or (
         cell("no prompt" if whole else "the prompt stands further on", "dim"),
     )
     if record.forked_from is None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from refold.app.lines import Cell, Line
+from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell
-from refold.app.present.reading import Reading
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.status import StatusName
 from refold.core.timeline import Timeline
 
 _NAME: Final = 40
+
+
+class Judged(NamedTuple):
+    """Whether a run can go on, in a word, and why."""
+
+    word: str
+    role: Role
+    why: str = ""
 
 
 class RunTop(NamedTuple):
@@ -31,28 +38,7 @@ class RunTop(NamedTuple):
     turns: int | None = None
     calls: int = 0
     tokens: int = 0
-
-
-def run_top(reading: Reading, *, held: bool) -> RunTop:
-    """Take from an open run what its first row says."""
-    reader, timeline, meta = reading.reader, reading.timeline, reading.reader.meta
-    top = RunTop(
-        reader.run_id,
-        format=reader.format.name,
-        model=meta.fingerprint.model if meta is not None else "",
-        fork_of=meta.forked_from.run_id if meta is not None and meta.forked_from is not None else "",
-    )
-    if reading.is_window:
-        return top
-    top = top._replace(damaged=reading.damaged, torn=timeline.torn is not None)
-    if reader.complete:
-        top = top._replace(status=reading.status(held=held).name)
-    if not timeline.items:
-        return top
-    last = timeline.items - 1
-    return top._replace(
-        turns=timeline.turn(last), calls=timeline.calls(last), tokens=timeline.counters(last).tokens
-    )
+    judged: Judged | None = None
 
 
 def top_left(top: RunTop) -> Line:
@@ -60,6 +46,8 @@ def top_left(top: RunTop) -> Line:
     cells: list[Cell] = [cell(top.run_id, "strong", _NAME), Cell(Safe("  "))]
     if top.status is not None:
         cells.append(status_cell(top.status))
+    if top.judged is not None:
+        cells.append(cell(f"  {top.judged.word}", top.judged.role, _NAME))
     if top.damaged:
         cells.append(Cell(Safe(f"  ⚠ {units.grouped(top.damaged)} damaged"), "problem"))
     if top.torn:

@@ -18,13 +18,13 @@ from textual.geometry import Size
 
 from refold.app import keys
 from refold.app.lines import Role
-from refold.app.loading import others_first
+from refold.app.loading import aside, others_first
 from refold.app.present import landing, units
 from refold.app.present.clip import LONGEST, clip
 from refold.app.present.landing import Landing
-from refold.app.present.reading import Reading
+from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
-from refold.app.present.run_top import RunTop, fork_point, run_top, top_left, top_right
+from refold.app.present.run_top import Judged, RunTop, fork_point, top_left, top_right
 from refold.app.safe import Safe
 from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
@@ -102,6 +102,7 @@ class RunScreen(RunMovesScreen):
         self._landed = False
         self._reopened = False
         self._held = self._refused = False
+        self._judged: Judged | None = None
         self._drawn = self._ruler_drawn = self._top_drawn = float("-inf")
 
     def compose(self) -> ComposeResult:
@@ -184,7 +185,7 @@ class RunScreen(RunMovesScreen):
             self._landing, self._landed, self._reopened = Landing(seq), False, True
             said = "the file was cut short" if why is Change.SHRANK else "the file was replaced"
             self._banner.say(f"{said}: it was read again from the start")
-        self._reading = Reading(reader)
+        self._reading = reading_of(reader)
         self.action_stop_search()
         self._drawn = float("-inf")
 
@@ -205,6 +206,7 @@ class RunScreen(RunMovesScreen):
         if finished:
             self._look_for_holder()
             self._look_where_it_stands()
+            self._judge()
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
@@ -224,7 +226,8 @@ class RunScreen(RunMovesScreen):
         rows = self.timeline.rows
         if not reading.timeline.rows:
             if finished:
-                self._notice(("no records: the file is empty", "problem"))
+                said = reading.nothing
+                self._notice((said, "problem"))
             return
         if not isinstance(rows, TimelineRows) or rows.timeline is not reading.timeline:
             self.timeline.show(self._rows(reading))
@@ -247,7 +250,7 @@ class RunScreen(RunMovesScreen):
 
     def _leave_window(self, window: Reading) -> Reading:
         """Go over from the rows of the end to those of the whole run, the cursor on the same bytes."""
-        reading = self._reading = Reading(window.reader)
+        reading = self._reading = reading_of(window.reader)
         row = self.timeline.cursor
         if row >= 0 and reading.timeline.items:
             there = window.timeline.row(row)
@@ -277,7 +280,8 @@ class RunScreen(RunMovesScreen):
     async def _look_for_holder(self) -> None:
         inodes = await asyncio.to_thread(locked_inodes)
         held = False
-        for path in (self.path.with_suffix(".lock"), self.path) if inodes else ():
+        reader = self.reader
+        for path in reader.locks if inodes and reader is not None else ():
             try:
                 held = held or os.stat(path).st_ino in (inodes or ())  # noqa: PTH116 - what the writer locked
             except OSError:
@@ -287,6 +291,17 @@ class RunScreen(RunMovesScreen):
             self._draw_top()
             self.pane.follow()
 
+    @work(group="judge", exclusive=True)
+    async def _judge(self) -> None:
+        """Ask whether the run can go on, where that takes reading more than its records."""
+        reading = self._reading
+        if reading is None or reading.reader.session is None:
+            return
+        judged = await aside(reading.judge)
+        if judged != self._judged:
+            self._judged = judged
+            self._draw_top()
+
     def _draw_top(self) -> None:
         self._top_drawn = self._clock()
         reading = self._reading
@@ -295,7 +310,8 @@ class RunScreen(RunMovesScreen):
             self._top.show(top_left(RunTop(self.path.stem, status=status)))
             return
         item = self.item
-        left = top_left(run_top(reading, held=self._held)._replace(forks=len(self.forks)))
+        top = reading.top(held=self._held)._replace(forks=len(self.forks))
+        left = top_left(top if self._held else top._replace(judged=self._judged))
         reader, timeline = reading.reader, reading.timeline
         right = top_right(
             seq=timeline.seq(item) if item is not None else None,
@@ -333,7 +349,11 @@ class RunScreen(RunMovesScreen):
 
     @on(LineList.Chosen, "#timeline")
     def _chosen(self) -> None:
-        self.action_detail()
+        inner = self._reading.inner(self.timeline.cursor) if self._reading is not None else ()
+        if inner:
+            self.app.push_screen(RunScreen(inner[0], settings=self._settings))
+        else:
+            self.action_detail()
 
     @on(Ruler.Picked)
     def _picked(self, event: Ruler.Picked) -> None:

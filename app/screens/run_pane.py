@@ -17,8 +17,7 @@ from refold.app.loading import others_first
 from refold.app.present.layout import cell, flow, marked
 from refold.app.present.raw import RawRows
 from refold.app.present.reading import Reading
-from refold.app.present.record import View, record_lines
-from refold.app.present.state import state_lines
+from refold.app.present.record import View
 from refold.app.safe import Safe
 from refold.app.widgets.bars import LineBar
 from refold.app.widgets.line_pager import LinePager
@@ -248,9 +247,9 @@ class RunPane(Vertical):
     def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
         item = place.reading.timeline.row(place.row).item
         if self._open == "record":
-            yield from record_lines(place.reading.subject(place.row), width, self.view)
+            yield from place.reading.record(place.row, width, self.view)
         elif self._open == "state":
-            yield from state_lines(place.reading.state_view(item, held=place.held), width)
+            yield from place.reading.state(item, width, held=place.held)
         else:
             yield from place.reading.conversation(item, width, self.view, self._window)
 

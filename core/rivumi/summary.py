@@ -65,7 +65,7 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
     """Give the row of a run that was read to the end of its log."""
     manifest, wrong = _manifest(parts.manifest)
     request, bad_request = _request(parts.request)
-    outcome = _outcome(parts)
+    outcome = outcome_of(parts)
     status = standing(manifest, wrong, parts, log, outcome)
     codes = _codes(found, parts, log, manifest)
     codes["E_REQUEST"] += bad_request
@@ -143,8 +143,8 @@ def standing(
     one = "; its last event was not written" if ahead == 1 and not parts.moving and not log.torn else ""
     if manifest.phase in _WAITS:
         pending = manifest.pending
-        asked = f": {(pending.name or pending.action_id)[:64]} waits for an approval" if pending else ""
-        said = "it is paused" if manifest.phase == "paused" else f"it waits for an answer{asked}"
+        asked = f" of {(pending.name or pending.action_id)[:64]}" if pending is not None else ""
+        said = "it is paused" if manifest.phase == "paused" else f"it waits for an approval{asked}"
         return Status("suspended", f"{said}{one}{torn}; {_NO_HOLDER}")
     phase = manifest.phase[:64] or "no phase"
     return Status("crashed", f"session.json says {phase}{one}{torn}; {_NO_HOLDER}")
@@ -208,7 +208,7 @@ def _request(part: Part) -> tuple[Request | None, bool]:
         return None, True
 
 
-def _outcome(parts: Parts) -> Members | None:
+def outcome_of(parts: Parts) -> Members | None:
     """What is recorded of a run without a manifest: its result, else its checkpoint."""
     read: dict[str, Json] = {}
     for part in (parts.checkpoint, parts.result):

@@ -54,6 +54,7 @@ class EventTimeline(Timeline):
         self.names.append("")
         self.breaks: int | None = None
         """The first item with which sequences and lines are no longer whole and in their place."""
+        self._open: frozenset[int] | None = None
         self.external = False
         """Another program wrote the log: its events name no run."""
 
@@ -153,8 +154,14 @@ class EventTimeline(Timeline):
 
     def is_open(self, item: int) -> bool:
         """Say whether an item started what has no end in all that was read."""
-        started = self.history.started_open()
-        return item in started
+        if self._open is None:
+            self._open = frozenset(self.history.started_open())
+        return item in self._open
+
+    def changed(self) -> None:
+        """Forget what was derived; the builder calls it after each change."""
+        super().changed()
+        self._open = None
 
     def is_legal(self, item: int) -> bool:
         """Say whether a fork after an item is legal: up to there all lines are whole and in their place."""

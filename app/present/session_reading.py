@@ -1,0 +1,208 @@
+"""Joins an open run directory to the panes: its log like a journal, its manifest beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, cast
+
+from refold.app.lines import Line, Role
+from refold.app.present import units
+from refold.app.present.conversation import WINDOW
+from refold.app.present.layout import cell
+from refold.app.present.reading import Reading
+from refold.app.present.record import READ, View
+from refold.app.present.rows import TimelineRows
+from refold.app.present.run_top import Judged, RunTop
+from refold.app.present.session_conversation import session_conversation_lines
+from refold.app.present.session_record import event_lines
+from refold.app.present.session_rows import Glimpse, SessionRows, glimpse
+from refold.app.present.session_state import SessionState, session_state_lines
+from refold.core.errors import StoreError
+from refold.core.formats.rivumi import EventDecoder
+from refold.core.records import Record
+from refold.core.rivumi.log_facts import LogFacts
+from refold.core.rivumi.members import Members
+from refold.core.rivumi.summary import Parts, outcome_of, standing
+from refold.core.rivumi.timeline import EventTimeline
+from refold.core.status import RUNNING, Status
+from refold.core.store.session_reader import SessionReader
+from refold.core.timeline import Timeline
+
+_JUDGED_TO: Final = 32 << 20
+"""Logs above this many bytes are not judged on the screen: its own program refuses half of that."""
+_WORDS: Final = {"accept": "can go on", "ask": "you decide", "refuse": "cannot go on"}
+_ROLES: Final[dict[str, Role]] = {"accept": "good", "ask": "warn", "refuse": "problem"}
+
+
+class SessionReading(Reading):
+    """Answers what the panes ask about one run directory."""
+
+    def __init__(self, reader: SessionReader, window: Timeline | None = None) -> None:
+        """Read a run.
+
+        Args:
+            reader: The open run.
+            window: Rows of its end alone, to be read while the index is not complete.
+        """
+        super().__init__(reader, window)
+        self._session = reader
+        self._decoder = cast("EventDecoder", reader.decoder)
+
+    @property
+    def _events(self) -> EventTimeline:
+        return cast("EventTimeline", self.timeline)
+
+    @property
+    def inherited_to(self) -> int | None:
+        """Nothing: a fork begins a log of its own."""
+        return None
+
+    @property
+    def nothing(self) -> str:
+        """Why there are no rows."""
+        return self._session.log_problem or "no events: events.jsonl is empty"
+
+    def rows(self) -> TimelineRows:
+        """Give the rows of the timeline list."""
+        request = self._session.request
+        return SessionRows(
+            self._events,
+            self.raw,
+            self._decoder,
+            prompt=request.instruction if request is not None else "",
+            partial=self.is_window,
+        )
+
+    def status(self, *, held: bool) -> Status:
+        """Give the status as the list of runs does."""
+        if held:
+            return RUNNING
+        session, timeline = self._session, self._events
+        log = LogFacts()
+        log.events = timeline.items
+        log.torn = timeline.torn is not None
+        if timeline.items:
+            last = timeline.last_event(timeline.items - 1)
+            end = timeline.terminal(timeline.items - 1)
+            log.ended = end[1] if end is not None and not timeline.external else ""
+            log.reason = timeline.state_at(timeline.items - 1).terminal_reason
+            if last is not None:
+                log.last_sequence, log.tail = timeline.columns.seq[last], timeline.type_of(last)
+            if log.tail == "run.forked" and last is not None:
+                own = Members(session.event(last).data)
+                log.parent = own.text("source_run_id")
+                log.parent_sequence = own.whole("fork_point_sequence", -1)
+        parts = Parts(session.part("session.json"), session.part("request.json"))
+        if session.manifest is None:
+            parts = Parts(
+                parts.manifest,
+                parts.request,
+                result=session.part("result.json"),
+                checkpoint=session.part("checkpoint.json"),
+            )
+        return standing(session.manifest, session.manifest_problem, parts, log, outcome_of(parts))
+
+    def top(self, *, held: bool) -> RunTop:
+        """Give what the first row of the screen says about the run."""
+        session, manifest = self._session, self._session.manifest
+        model = manifest.model if manifest is not None else ""
+        if not model and self.timeline.items and not self.is_window:
+            model = self._events.state_at(self.timeline.items - 1).model
+        return self._counted(RunTop(session.run_id, format="rivumi", model=model), self.timeline, held=held)
+
+    def judge(self) -> Judged | None:
+        """Say whether the run can go on: the stricter of its own program's answer and ours."""
+        from refold.core.rivumi.verdict import verdict
+
+        if self.reader.size > _JUDGED_TO:
+            return None
+        try:
+            found = verdict(self._session.snapshot())
+        except StoreError:
+            return None
+        manifest = self._session.manifest
+        if manifest is not None and manifest.terminal:
+            return None
+        code = "" if found.original.ok else found.original.code
+        if not code and found.ours.reasons:
+            code = found.ours.reasons[0].code
+        word = _WORDS[found.outcome] + (f": {code}" if code else "")
+        why = found.reasons[0].message if found.reasons else ""
+        return Judged(word, _ROLES[found.outcome], why)
+
+    def inner(self, index: int) -> tuple[Path, ...]:
+        """Give the runs of its own agents that a row names."""
+        timeline = self._events
+        kind = timeline.type_of(timeline.row(index).item)
+        if not kind.startswith("subagents."):
+            return ()
+        own = Members(self._seen(index).data)
+        names = [own.text("id"), *(str(name) for name in own.many("ids"))]
+        agents = [agent for agent in own.many("agents") if isinstance(agent, dict)]
+        names += [Members(agent).text("id") for agent in agents]
+        found = (self._session.inner(name) for name in names)
+        return tuple(path for path in found if path is not None)
+
+    def record(self, index: int, width: int, view: View) -> Iterator[Line]:
+        """Give the lines of the Record pane for a row."""
+        kind = self._events.type_of(index)
+        patch = self._session.patch() if kind.startswith("run.") and self._is_last_end(index) else b""
+        yield from event_lines(self.subject(index), self._events, self._seen(index), width, view, patch=patch)
+        for path in self.inner(index):
+            yield (cell("Enter opens the run of ", "dim"), cell(path.name, "accent", 120))
+
+    def _is_last_end(self, item: int) -> bool:
+        end = self._events.terminal(self.timeline.items - 1)
+        return end is not None and end[0] == item
+
+    def _seen(self, item: int) -> Glimpse:
+        where = self.timeline.span(item)
+        return glimpse(self.raw(item, READ), where.end - where.start, self._decoder)
+
+    def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
+        return None
+
+    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line]:
+        """Give the lines of the State pane after an item."""
+        if self.is_window:
+            yield (cell("still reading: known when the whole run was read", "dim"),)
+            return
+        timeline, session = self._events, self._session
+        at_end = self.reader.complete and item == timeline.items - 1
+        view = SessionState(
+            timeline.seq(item),
+            timeline.state_at(item),
+            timeline.state_at(item - 1) if item else None,
+            session.manifest,
+            session.manifest_problem,
+            at_end,
+            self.ending(item, held=held),
+        )
+        yield from session_state_lines(view, width)
+
+    def ending(self, item: int, *, held: bool) -> str:
+        """Say how the run ends where an item is its last one and no end of a run; else nothing."""
+        timeline = self._events
+        if self.is_window or not self.reader.complete or item != timeline.items - 1:
+            return ""
+        if timeline.terminal(item) is not None:
+            return ""
+        if held:
+            return "● a process is seen holding the lock: more may follow"
+        calls = [call for call in timeline.state_at(item).open_calls if call.uncertain]
+        lost = f", {units.plural(len(calls), 'call')} without an end: outcome unknown" if calls else ""
+        return f"✗ end of the log: no event says that the run ended{lost}"
+
+    def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
+        """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
+        session = self._session
+        yield from session_conversation_lines(
+            session.manifest,
+            session.manifest_problem,
+            session.request,
+            width,
+            view,
+            window,
+            at_end=self.reader.complete and item == self.timeline.items - 1,
+        )
