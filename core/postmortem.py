@@ -27,6 +27,8 @@ DAMAGED: Final = 50
 """So many damaged places are shown; the others are counted."""
 PEEK: Final = 48
 """Bytes of a damaged place that are shown."""
+_SEARCHED: Final = 65_536
+_HEAD: Final = 256
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -55,11 +57,15 @@ class InFlight(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A damaged place, and its first bytes."""
+    """A damaged place, and some of its bytes."""
 
     finding: Finding
     item: int
     peek: bytes
+    peek_at: int
+    """Where in the file they begin: at the damage where it is known more closely than the line."""
+    is_result: bool = False
+    """A torn tail that begins as the result of a call does."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -187,12 +193,24 @@ def _damage(timeline: Timeline, peek: Callable[[int, int], bytes]) -> tuple[tupl
     remarks = len(timeline.marks) - len(bad)
     items = dict.fromkeys(sorted({mark.item for mark in bad[: 4 * DAMAGED]}))
     found = [
-        Damage(finding, item, peek(finding.start, min(PEEK, max(0, finding.end - finding.start))))
+        _peeked(finding, item, peek)
         for item in items
         for finding in timeline.findings_at(item)
         if finding.severity != "info"
     ][:DAMAGED]
     return tuple(found), len(bad) - len(found), remarks
+
+
+def _peeked(finding: Finding, item: int, peek: Callable[[int, int], bytes]) -> Damage:
+    start, end = finding.start, max(finding.start, finding.end)
+    is_result = False
+    if finding.code == "E_NUL_RUN":
+        found = peek(start, min(_SEARCHED, end - start)).find(0)
+        start += max(0, found - 16)
+    elif finding.code == "E_TORN_TAIL":
+        is_result = b"session.tool_result" in peek(start, min(_HEAD, end - start))
+        start = max(start, end - PEEK)
+    return Damage(finding, item, peek(start, min(PEEK, end - start)), start, is_result)
 
 
 def _actions(known: Known, flying: Sequence[InFlight], damage: Sequence[Damage]) -> tuple[Action, ...]:

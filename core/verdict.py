@@ -70,13 +70,22 @@ def verdict_on(
         )
     happened = _happened(known, flying)
     if name != "running" and timeline.strict_error is not None:
-        return Verdict(_broken(known, happened), _safe_broken(flying, by_name))
-    odd = _odd(known, damage)
-    return Verdict(f"{happened} {odd}".rstrip(), _safe(known, flying, by_name))
+        return Verdict(_broken(known, happened, flying), _safe_broken(flying, by_name))
+    happened = " ".join(filter(None, (happened, _hint(flying, damage), _odd(known, damage))))
+    return Verdict(happened, _safe(known, flying, by_name) + _mending(known))
 
 
 def _only_torn(timeline: Timeline) -> bool:
     return timeline.items == 1 and timeline.torn is not None
+
+
+def _hint(flying: Sequence[InFlight], damage: Sequence[Damage]) -> str:
+    """Say that a result was being written, where the torn end shows it."""
+    if not flying or not any(each.is_result for each in damage):
+        return ""
+    if len(flying) == 1:
+        return "The torn end begins like its result, so it most likely ran."
+    return "The torn end begins like a result, so one of them most likely ran."
 
 
 def _odd(known: Known, damage: Sequence[Damage]) -> str:
@@ -164,11 +173,12 @@ def _last_item(timeline: Timeline) -> int:
     return next((item for item in range(timeline.items - 1, -1, -1) if kinds[item] != DAMAGE), 0)
 
 
-def _broken(known: Known, happened: str) -> str:
+def _broken(known: Known, happened: str, flying: Sequence[InFlight]) -> str:
     """Say that the records do not fold, and where the first damage is."""
     error = str(known.timeline.strict_error).removeprefix(_CORRUPT)
     if known.status.name == "unreadable":
-        return f"It has no beginning that can be read: {error}."
+        open_ = f" {_names(flying)} {_was(flying)} in flight." if flying else ""
+        return f"It has no beginning that can be read: {error}.{open_}"
     sound = known.timeline.legal_fork(known.timeline.strict_end - 1)
     until = "nothing before that is sound" if sound is None else f"all is sound up to seq {sound}"
     return f"It is damaged ({error}); {until}. {happened}"
@@ -203,24 +213,23 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
         return f"Nothing has to be done; to go on from an earlier point, {forking or 'there is no way'}."
     if not resume.possible:
         return f"It cannot be resumed: {resume.why_not}." + (f" Safe: {forking}." if forking else "")
-    lead = _mending(known)
     them = "it" if len(flying) == 1 else "them"
     if unsure := _unsure(flying):
         those = "that call" if len(flying) == 1 else "those calls"
         before = f", or {forking}, before {those}" if forking else ""
         did = "it did" if len(unsure) == 1 else "they did"
         return (
-            f"{lead}Nobody can say whether {_names(unsure)} ran: look first whether {did}, "
+            f"Nobody can say for sure whether {_names(unsure)} ran: look first whether {did}, "
             f"then resume (r) and decide{before}."
         )
     again = "; unchanged limits stop it again" if name in ("budget", "max-iterations") else ""
     if flying and flying[0].withheld:
         instead = f", or {forking}" if forking else ""
-        return f"{lead}Safe: resume (r), which asks what becomes of {them}{again}{instead}."
+        return f"Safe: resume (r), which asks what becomes of {them}{again}{instead}."
     if flying:
-        return f"{lead}Safe: resume (r) runs {_names(flying)} again, which changes nothing twice{again}."
+        return f"Safe: resume (r) runs {_names(flying)} again, which changes nothing twice{again}."
     needed = f"; first {resume.first}" if resume.first and known.facts.repair is None else ""
-    return f"{lead}Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
+    return f"Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
 
 
 def _mending(known: Known) -> str:
@@ -228,11 +237,11 @@ def _mending(known: Known) -> str:
     if plan is None:
         return ""
     if plan.action == "complete":
-        return "Its last record lacks only its newline; mending adds it (m, or within the resume). "
+        return " Its last record lacks only its newline; mending (m, or the resume itself) adds it."
     are = "is" if plan.torn_bytes == 1 else "are"
     return (
-        f"Its last {_count(plan.torn_bytes, 'byte')} {are} no whole record, and nothing was told about them; "
-        "mending keeps them aside (m, or within the resume). "
+        f" Its last {_count(plan.torn_bytes, 'byte')} {are} no whole record, as a crash leaves them; "
+        "mending (m, or the resume itself) keeps them aside."
     )
 
 

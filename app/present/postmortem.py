@@ -219,7 +219,7 @@ def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
         raw = RawRows(
             lambda start, size: data[start : start + size],
             len(data),
-            finding.start,
+            each.peek_at,
             page.width - 4,
             as_hex=True,
         )

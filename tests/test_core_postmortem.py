@@ -1,0 +1,193 @@
+"""The verdicts, as they are read at night: a table of them for every fixture and every run of the demo.
+
+The table is `data/verdicts.txt`; `python -m tests.test_core_postmortem` writes it anew, to be read before it
+is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from refold.app import demo
+from refold.app.demo_runs import KILLED
+from refold.core.errors import RefoldError
+from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped
+from refold.core.resume import Effect
+from refold.core.store.lock import RunLock
+from refold.core.store.postmortem import known_of
+from refold.core.store.reader import RunReader
+from refold.core.store.resume import facts_of
+
+DATA = Path(__file__).parent / "data"
+FIXTURES = DATA / "fisk-ai"
+TABLE = DATA / "verdicts.txt"
+GROWING = "billing-sweep"
+
+
+def explain(path: Path, effects: dict[str, Effect] | None = None) -> Postmortem:
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        reader.index_all()
+        return examine_stopped(known_of(reader, facts_of(reader, effects=effects)), reader.bytes_at)
+
+
+def entries(paths: Iterator[Path] | list[Path], root: Path) -> Iterator[str]:
+    """Write one entry of the table for each run."""
+    for path in sorted(paths):
+        post = explain(path)
+        name = path.relative_to(root).with_suffix("")
+        yield f"{name} [{post.status.name}]\n    {post.verdict.happened}\n    {post.verdict.safe}\n"
+
+
+def fixtures() -> list[Path]:
+    return [
+        path
+        for version in ("v2", "v3")
+        for path in FIXTURES.glob(f"{version}/*.json")
+        if path.stem != "expected"
+    ]
+
+
+def demo_runs(directory: Path) -> list[Path]:
+    return [
+        path
+        for root in ("refold/runs", "fisk-ai/runs")
+        for path in (directory / root).glob("*.json")
+        if path.stem != GROWING and not path.stem.startswith("3")
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("demo")
+    demo.make(directory, datetime(2026, 7, 24, 12, 0, tzinfo=UTC))
+    return directory
+
+
+def table(directory: Path) -> str:
+    return "\n".join([*entries(fixtures(), FIXTURES), *entries(demo_runs(directory), directory)])
+
+
+def test_the_table_of_verdicts(runs: Path) -> None:
+    assert table(runs) == TABLE.read_text()
+
+
+def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> None:
+    for path in [*fixtures(), *demo_runs(runs)]:
+        post = explain(path)
+        for each in post.in_flight if post.status.name != "newer" else ():
+            assert each.call.name in post.verdict.happened or "more" in post.verdict.happened, path
+        assert post.verdict.safe.endswith(".")
+        assert len(post.verdict.sentence) < 600
+        possible = {action.name for action in post.actions if action.possible}
+        for name, key in (
+            ("resume", "resume (r)"),
+            ("fork", "(f)"),
+            ("salvage", "(s)"),
+            ("repair", "mending (m"),
+        ):
+            assert key not in post.verdict.safe or name in possible, (path, name)
+        for action in post.actions:
+            assert bool(action.writes) == action.possible
+            assert bool(action.why_not) != action.possible
+            assert action.name != "fork" or (action.at is not None) == action.possible
+
+
+def test_what_a_tool_does_decides_what_is_safe(runs: Path) -> None:
+    path = runs / "refold" / "runs" / f"{KILLED}.json"
+
+    unknown, reads = explain(path), explain(path, {"replace_text": "read"})
+
+    assert "look first whether it did" in unknown.verdict.safe
+    assert unknown.in_flight[0].outcome == "outcome unknown: it may have run without a result"
+    assert reads.verdict.safe == (
+        "Safe: resume (r) runs replace_text (dates/parser.py) again, which changes nothing twice."
+    )
+    assert reads.in_flight[0].outcome.startswith("no result; it only reads")
+
+
+def test_a_held_run_is_not_to_be_resumed(runs: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{KILLED}.json"
+    path.write_bytes((runs / "refold" / "runs" / path.name).read_bytes())
+    lock = RunLock.take(path.with_suffix(".lock"))
+    try:
+        post = explain(path)
+    finally:
+        lock.release()
+    assert post.verdict.happened == (
+        "An agent is at work on it now, with replace_text (dates/parser.py) in flight."
+    )
+    assert "do not resume it" in post.verdict.safe
+    assert post.position.sentence.startswith("held by process ")
+    possible = {action.name for action in post.actions if action.possible}
+    assert possible == {"fork", "nothing"}
+
+
+def test_damage_is_peeked_at_where_it_is(tmp_path: Path) -> None:
+    lines = (FIXTURES / "v3" / "completed-two-tools.json").read_bytes().splitlines(keepends=True)
+    broken = lines[2][:200] + bytes(30) + lines[2][230:]
+    path = tmp_path / "r.json"
+    path.write_bytes(b"".join([*lines[:2], broken, *lines[3:]]) + b'{"seq":7,"proto')
+
+    post = explain(path)
+
+    nul = next(each for each in post.damage if each.finding.code == "E_NUL_RUN")
+    start = len(lines[0]) + len(lines[1])
+    assert nul.peek_at == start + 200 - 16
+    assert nul.peek == path.read_bytes()[nul.peek_at : nul.peek_at + 48]
+    assert post.damage[-1].peek == b'{"seq":7,"proto'
+
+
+def test_only_so_many_damaged_places_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    first = (FIXTURES / "v3" / "meta-only.json").read_bytes()
+    path.write_bytes(first + b"bad\n" * (DAMAGED + 20))
+
+    post = explain(path)
+
+    assert len(post.damage) == DAMAGED
+    assert post.more_damage == 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 300, 900])
+def test_any_beginning_of_a_run_is_explained(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "r.json"
+    path.write_bytes((FIXTURES / "v3" / "completed-two-tools.json").read_bytes()[:size])
+    assert explain(path).verdict.safe
+
+
+def test_arguments_of_any_kind_are_named(tmp_path: Path) -> None:
+    line = (FIXTURES / "v3" / "crashed-mid-tool-batch.json").read_bytes().split(b"\n")
+    for given in (None, [], [1], {"path": "\x1b[2J\n" * 500}, {"n": 1}, "text"):
+        record = json.loads(line[1])
+        record["assistant"]["message"]["content"] = [
+            {"tool_use": {"id": "t", "name": "\x1b]0;x\x07" * 40, "input": given}}
+        ]
+        path = tmp_path / "r.json"
+        path.write_bytes(line[0] + b"\n" + json.dumps(record).encode() + b"\n")
+        try:
+            post = explain(path)
+        except RefoldError:
+            continue
+        assert len(post.verdict.sentence) < 800
+
+
+def test_facts_of_nothing_do_not_fail() -> None:
+    path = FIXTURES / "v3" / "crashed-mid-tool-batch.json"
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        reader.index_all()
+        known = msgspec.structs.replace(known_of(reader, facts_of(reader)), state=None)
+        assert examine_stopped(known, reader.bytes_at).in_flight == ()
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as scratch:
+        demo.make(Path(scratch), datetime(2026, 7, 24, 12, 0, tzinfo=UTC))
+        TABLE.write_text(table(Path(scratch)))
