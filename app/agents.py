@@ -20,7 +20,7 @@ import msgspec
 
 from refold.core.errors import Refused
 from refold.core.records import Fingerprint, Json
-from refold.core.resume import Effect, ResumeRequest
+from refold.core.resume import Effect, PlannedCall, ResumeRequest, names_itself
 from refold.core.store.notes import Notes
 from refold.core.store.run_id import is_run_id
 
@@ -120,12 +120,19 @@ class RunAgent:
         """True where it is started with a configuration of its own that nobody has named yet."""
         return not self.config and any("{config}" in word for word in self.entry.resume)
 
-    def command(self, request: ResumeRequest = _AS_IT_IS, *, expected: int | None = None) -> tuple[str, ...]:
+    def command(
+        self,
+        request: ResumeRequest = _AS_IT_IS,
+        *,
+        expected: int | None = None,
+        calls: Sequence[PlannedCall] = (),
+    ) -> tuple[str, ...]:
         """Give the arguments that resume the run as asked; empty where there are none.
 
         Args:
             request: what is asked for.
             expected: the last sequence that a plan was shown for; a native run must still end there.
+            calls: those of the open turn: one whose id would be read as something else goes by its number.
         """
         if not is_run_id(self.run.stem):
             return ()
@@ -136,7 +143,9 @@ class RunAgent:
         words = [PROGRAM, "resume", str(self.run), "--agent", self.factory]
         if request.force:
             words += ["--force", f"--reason={request.reason}"]
-        for call, decision in request.decisions.items():
+        numbers = {call.id: f"#{n}" for n, call in enumerate(calls, 1) if not names_itself(call.id)}
+        for call_id, decision in request.decisions.items():
+            call = numbers.get(call_id, call_id)
             text = f":{decision.text}" if decision.text else ""
             # In one word: the id is the model's own, and may look like an option.
             words.append(f"--decide={call}={decision.choice}{text}")

@@ -286,7 +286,8 @@ examples:
         "--decide",
         metavar="CALL=CHOICE",
         action="append",
-        help="what becomes of an open call: rerun, failed, or done:TEXT; may be repeated",
+        help="what becomes of an open call, named by its id, or by its number in the plan as '#2': "
+        "rerun, failed, or done:TEXT; may be repeated",
     )
     parser.add_argument("--repair", action="store_true", help="put a torn end right first")
     parser.add_argument(

@@ -22,6 +22,7 @@ from refold.core.resume import (
     ResumePlan,
     ResumeRefused,
     ResumeRequest,
+    names_itself,
     plan_json,
     plan_resume,
 )
@@ -76,7 +77,7 @@ def _absolute(path: str) -> str:
 
 
 def decisions(given: list[str] | tuple[str, ...]) -> dict[str, Decision]:
-    """Read what was decided about calls: CALL=rerun, CALL=failed, CALL=done:TEXT.
+    """Read what was decided about calls: CALL=rerun, CALL=failed, CALL=done:TEXT; CALL is an id or `#NUMBER`.
 
     Raises:
         WrongDecision: one of them is none.
@@ -134,9 +135,8 @@ def _print(plan: ResumePlan, agent: RunAgent, printer: Printer, *, as_json: bool
         printer.line(row)
     for number in undecided(plan):
         call = plan.calls[number]
-        rerun, failed, done = (
-            spelled((f"{call.id}={choice}",)) for choice in ("rerun", "failed", "done:TEXT")
-        )
+        named = call.id if names_itself(call.id) else f"#{number + 1}"
+        rerun, failed, done = (spelled((f"{named}={choice}",)) for choice in ("rerun", "failed", "done:TEXT"))
         printer.note(f"refold: {call.name} waits for --decide {rerun}, {failed} or {done}")
 
 

@@ -103,7 +103,7 @@ def make_ready(prepared: Prepared, plan: ResumePlan, settings: Settings) -> tupl
             agent.run,
             lambda notes: msgspec.structs.replace(notes, agent=agent.factory, cwd=agent.directory),
         )
-    return agent.command(request, expected=plan.last_seq)
+    return agent.command(request, expected=plan.last_seq, calls=plan.calls)
 
 
 def _before_turn(timeline: Timeline) -> int | None:

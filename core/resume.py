@@ -6,6 +6,7 @@ ever carried out (design/contracts.md "JSON of the command line", "Effects and v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -42,6 +43,7 @@ _STOPS: Final = {
     "budget": "the token budget was used up",
     "max_iterations": "the limit of iterations was reached",
 }
+_ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})|\0")
 _BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
 _STOP_REASONS: Final = {
     "max_tokens": "the reply was cut off, so the call may be cut off too",
@@ -125,7 +127,7 @@ class ResumeRequest(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why the fingerprint is to be crossed; recorded."""
     decisions: Mapping[str, Decision] = {}
-    """Call ids to what was decided about them."""
+    """What was decided about calls, by their ids; `#2` stands for the second one of the open turn."""
     repair: bool = False
     """Agreed to the repair of the end of the file."""
 
@@ -177,8 +179,8 @@ def plan_resume(
         request: what is asked for; nothing special if left out.
         command: the argument list that would carry the plan out.
     """
-    request = request or ResumeRequest()
     state = facts.state
+    request = _by_id(state, request or ResumeRequest())
     rows = fingerprint_rows(facts.saved, facts.now)
     changed = facts.now is not None and bool(differences(facts.saved, facts.now))
     calls = () if state is None else _calls(facts, state, request)
@@ -338,13 +340,34 @@ def _does_not_fold(error: FoldError) -> Reason:
     return Reason("corrupt", f"{error}: fork before the damage instead")
 
 
+def names_itself(call_id: str) -> bool:
+    """Say whether an id can stand before `=CHOICE` in a command and be read as nothing else."""
+    return bool(call_id) and _ODD_ID.search(call_id) is None
+
+
+def _by_id(state: RunState | None, request: ResumeRequest) -> ResumeRequest:
+    """Give a request whose decisions go by ids, also those that were given by the number of a call."""
+    calls = () if state is None or state.pending is None else state.pending.calls
+    known = {call.id for call in calls}
+    meant = {f"#{number}": call.id for number, call in enumerate(calls, 1)}
+    decisions = {key: each for key, each in request.decisions.items() if key in known}
+    for key, decision in request.decisions.items():
+        # What contradicts stays under its own name, and is refused as such.
+        if key not in known and decisions.setdefault(meant.get(key, key), decision) != decision:
+            decisions[key] = decision
+    return msgspec.structs.replace(request, decisions=decisions)
+
+
 def _bad_decisions(state: RunState | None, request: ResumeRequest) -> list[Reason]:
     reasons: list[Reason] = []
     pending = None if state is None else state.pending
     known = set() if pending is None else {call.id for call in pending.calls}
+    numbers = () if pending is None else [f"#{n}" for n in range(1, len(pending.calls) + 1)]
     waiting = set() if pending is None else {call.id for call in pending.unanswered}
     for call_id, decision in request.decisions.items():
-        if call_id not in known:
+        if call_id not in known and call_id in numbers:
+            reasons.append(Reason("bad_decision", f"call {call_id} is decided twice, and not alike"))
+        elif call_id not in known:
             reasons.append(Reason("bad_decision", f"no call {call_id!a} in the open turn"))
         elif call_id not in waiting:
             reasons.append(Reason("bad_decision", f"{call_id!a}: has its result already"))

@@ -27,7 +27,7 @@ from refold.app.cli_resume import decisions
 from refold.app.config import ConfigError
 from refold.app.settings import Settings, load
 from refold.core.records import Decision, Fingerprint
-from refold.core.resume import ResumeRequest
+from refold.core.resume import PlannedCall, ResumeRequest
 from refold.core.store.notes import Notes
 
 FINGERPRINT = Fingerprint("opus", "5" * 64, "7" * 64, "off", 1000, 10, "anthropic")
@@ -84,6 +84,13 @@ def test_a_native_run_is_resumed_by_this_program() -> None:
         *("--force", "--reason=a; b", "--decide=c=1=done:x:y", "--decide=d=failed"),
         *("--repair", "--expect", "7"),
     )
+    odd = ["a=done:b", "\0", "#1", "", "a=b:c"]
+    calls = [PlannedCall(each, "write", "write", "unknown") for each in odd]
+    request = ResumeRequest(decisions={each: Decision("done", each[:1] and "x=failed") for each in odd})
+    said = found.command(request, calls=calls)
+    typed = decisions(parse(said[1:]).own.decide)
+    assert typed == dict(zip(("#1", "#2", "#3", "#4", "a=b:c"), request.decisions.values(), strict=True))
+    assert "\0" not in "".join(said)
     dashed = ResumeRequest(force=True, reason="-x", decisions={"--force": Decision("failed")})
     read = parse(found.command(dashed)[1:]).own
     assert (read.reason, decisions(read.decide)) == ("-x", dashed.decisions)

@@ -442,6 +442,32 @@ def test_open_calls_are_asked_about(place: Place) -> None:
     assert place.world == Counter(["asked 2", "began c20", "ran c20", "asked 3"])
 
 
+def test_calls_that_look_alike_are_told_apart_by_their_number(place: Place) -> None:
+    place.run("run", "agents:make", "--name", "one", "do it")
+    path = place.store / "one.json"
+    lines = path.read_bytes().split(b"\n")[:2]
+    call = b'{"type":"tool_use","id":"%b","name":"write","input":{"name":"x"}}'
+    ids = [b"a=done:b", b"n\\u0000l", b"c"]
+    lines[1] = lines[1][: lines[1].index(b'"content":[')] + b'"content":[%b],"role":"assistant"},%b' % (
+        b",".join(call % each for each in ids), b'"stop_reason":"tool_use","in_tokens":1,"out_tokens":1}}'
+    )  # fmt: skip
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    asked = place.run("resume", "one", "--plan")
+    for number in (1, 2, 3):
+        assert f"  #{number} write" in asked.stdout
+    assert "write waits for --decide '#2=rerun', '#2=failed' or '#2=done:TEXT'" in asked.stderr
+    code, plan = plan_of(place, "--decide=#1=failed", "--decide=#2=done:x")
+    assert (code, plan["outcome"]) == (1, "ask")
+    done = place.run("resume", "one", "--decide=#1=done:first", "--decide=#2=done:x", "--decide=c=failed")
+    assert (done.returncode, place.reason()) == (0, "completed"), done.stderr
+    results = [record for record in place.records() if isinstance(record, ToolResultRecord)]
+    assert [(each.tool_use_id, each.decision and each.decision.choice) for each in results[:3]] == [
+        ("a=done:b", "done"),
+        ("n\0l", "done"),
+        ("c", "failed"),
+    ]
+
+
 def test_decisions_are_read_from_the_command_line() -> None:
     assert decisions(["a=done:x=failed", "b=c=rerun", "d=failed", "e=done:two\nlines"]) == {
         "a": Decision("done", "x=failed"),

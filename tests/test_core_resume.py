@@ -217,6 +217,39 @@ def test_a_decision_that_cannot_be_is_refused(call: str, decision: Decision, sai
     assert ("bad_decision", said) in [(reason.code, reason.message) for reason in plan.reasons]
 
 
+def test_a_call_can_be_decided_by_its_number() -> None:
+    done = Decision("done", "sent")
+    request = ResumeRequest(decisions={"#3": done, "d": Decision("failed")})
+    plan = plan_resume(facts(state=state(pending=pending())), request)
+    assert plan.outcome == "accept"
+    assert plan.request.decisions == {"d": Decision("failed"), "c": done}
+    alike = ResumeRequest(decisions={"#3": done, "c": done})
+    assert plan_resume(facts(state=state(pending=pending())), alike).request.decisions == {"c": done}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "said"),
+    [
+        ({"#3": Decision("rerun"), "c": Decision("failed")}, "call #3 is decided twice, and not alike"),
+        ({"#5": Decision("rerun")}, "no call '#5' in the open turn"),
+        ({"#0": Decision("rerun")}, "no call '#0' in the open turn"),
+        ({"#1": Decision("rerun")}, "'a': has its result already"),
+    ],
+)
+def test_a_number_that_names_no_open_call_is_refused(decisions: dict[str, Decision], said: str) -> None:
+    plan = plan_resume(facts(state=state(pending=pending())), ResumeRequest(decisions=decisions))
+    assert plan.outcome == "refuse"
+    assert ("bad_decision", said) in [(reason.code, reason.message) for reason in plan.reasons]
+
+
+def test_an_id_that_looks_like_a_number_is_an_id() -> None:
+    calls = tuple(ToolCall(call, "write", {}) for call in ("#2", "b"))
+    turn = PendingTurn(Message("assistant", ()), 1, "tool_use", (), (), calls)
+    request = ResumeRequest(decisions={"#2": Decision("rerun")})
+    plan = plan_resume(facts(state=state(pending=turn)), request)
+    assert [call.decision for call in plan.calls] == [Decision("rerun"), None]
+
+
 def test_a_decision_without_an_open_turn_is_refused() -> None:
     plan = plan_resume(facts(), ResumeRequest(decisions={"c": Decision("rerun")}))
     assert codes(plan) == ["bad_decision"]

@@ -86,7 +86,7 @@ def resume_lines(
     if plan.calls:
         add(iter((BLANK, (cell("Calls of the open turn", "strong"),))))
         for number, call in enumerate(plan.calls):
-            add(_call(call, width), number)
+            add(_call(call, f"#{number + 1} " if len(plan.calls) > 1 else "", width), number)
     add(_writes(plan, news, width))
     return Drawn(tuple(lines), tuple(calls))
 
@@ -194,15 +194,16 @@ def _value(text: str, width: int) -> Cell:
     return Cell(Safe(safe.fit(safe.line(text or "none", 200), width - 2) + "  "), "text")
 
 
-def _call(call: PlannedCall, width: int) -> Iterator[Line]:
+def _call(call: PlannedCall, number: str, width: int) -> Iterator[Line]:
     word, role = _VERDICTS[call.verdict]
     if call.decision is not None:
         word, role = _DECIDED.get(call.decision.choice, ("?", "problem"))
-    name = cell(f"  {call.name or 'unnamed tool'}", "call", 60)
-    left = (name, cell("  "), *argument_cells(call.input, 120)[:1])
+    which = cell(f"  {number}", "dim")
+    name = cell(call.name or "unnamed tool", "call", 60)
+    left = (which, name, cell("  "), *argument_cells(call.input, 120)[:1])
     effect = "effect unknown" if call.effect == "unknown" else call.effect
     right = (cell(f"  {effect:<15}", "dim"), cell(f"{word:<18}", role))
-    if span(right) + span((name,)) + 8 <= width:
+    if span(right) + span((which, name)) + 8 <= width:
         yield spread(left, right, width)
     else:
         yield fit(left, width)

@@ -162,7 +162,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             return
         if self._plan is not None and self._prepared is not None:
             plan, agent = self._plan, self._prepared.agent
-            command = agent.command(self._request)
+            command = agent.command(self._request, calls=plan.calls)
             self._drawn = present.resume_lines(
                 plan,
                 width,
