@@ -110,7 +110,7 @@ def test_the_words_of_a_row(store: Path) -> None:
         make(case, store)
     rows_ = told(store)
     assert rows_["04-tail-tool-started"].rule == "session.json says running; no holder seen from here"
-    assert "replace_text waits for an approval" in rows_["16-pending-approval"].rule
+    assert "it waits for an approval of replace_text;" in rows_["16-pending-approval"].rule
     assert rows_["16-pending-approval"].last_words == "I will read the file."
     assert rows_["16-pending-approval"].tools == ("read_file", "replace_text")
     assert rows_["16-pending-approval"].created == "2026-11-30T18:33:03.987132Z"

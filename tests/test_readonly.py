@@ -94,9 +94,10 @@ def unchanged(tree: Path) -> Iterator[Path]:
     assert picture(tree) == before
 
 
-@pytest.fixture
-def directories(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every recorded run of Rivumi, what can go wrong with one, nested runs, and conversations."""
+    tmp_path = tmp_path_factory.mktemp("directories")
     state = tmp_path / "rivumi-state"
     store = state / "runs"
     for case in CASES:
@@ -128,6 +129,8 @@ DIRECTORY_COMMANDS: list[list[str]] = [
     ["state", "--salvage", "24-invalid-json-interior"],
     *[["replay", case, "--json"] for case in ("04-tail-tool-started", "22-torn-tail", "37-external-cli-run")],
     ["replay", "12-terminal-completed", "--canonical"],
+    ["show", "04-tail-tool-started"],
+    ["verify", "--json", "22-torn-tail", "torn", "34-forked-run", "37-external-cli-run"],
     ["lineage", "34-forked-run"],
     ["resume", "04-tail-tool-started", "--plan"],
     ["resume", "--json"],
@@ -159,8 +162,8 @@ def test_the_screens_change_nothing_in_run_directories(directories: Path, home: 
         terminal.wait("watching", limit=30)
         terminal.press("down", "down", "s", "S", "end", "home", settle=0.3)
         terminal.press("/", *"text:calc", "enter", settle=0.05)
-        terminal.press("r", settle=0.5)
-        terminal.press("escape", "escape", settle=0.1)
+        terminal.press("r", settle=0.4)
+        terminal.press("escape", "enter", "2", "3", "4", "end", "escape", settle=0.1)
         assert terminal.quit() == 0
     with Terminal(refold("history", *where), env=environment(home)) as terminal:
         terminal.wait("3 conversations", limit=30)
