@@ -175,7 +175,6 @@ def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
     from refold.app.present.compare import CompareRows, common_line, leaves, parting_words, state_lines
     from refold.app.present.reading import Reading
     from refold.app.safe import Safe, line
-    from refold.core.compare import same_start
 
     marks = (Cell(Safe("A  "), "user"), Cell(Safe("B  "), "fork"))
     for mark, side in zip(marks, (a, b), strict=True):
@@ -184,7 +183,7 @@ def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
         printer.line((mark, name))
         printer.line((Cell(line(f"   {side.reader.path}"), "dim"),))
     printer.raw("\n")
-    printer.line(common_line(found, started_alike=same_start(*_metas(a, b))))
+    printer.line(common_line(found, *_metas(a, b)))
     if not found.same:
         printer.line((Cell(line(parting_words(found)), "accent"),))
         printer.raw("\n")

@@ -12,7 +12,7 @@ from refold.app.present.layout import cell, fit, flow, span
 from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe
 from refold.core.compare import Field, fingerprint_fields, state_fields
-from refold.core.records import Json
+from refold.core.records import Json, MetaRecord
 from refold.core.store.compare import Comparison, Match, Standing
 from refold.core.timeline import Timeline
 
@@ -189,8 +189,8 @@ def _between(leaf: Leaf) -> Cell:
     return Cell(Safe(" › "), _SIDES["b"][1]) if leaf.a is None else Cell(Safe(" ~ "), "warn")
 
 
-def common_line(found: Comparison, *, started_alike: bool) -> Line:
-    """Say what two runs have in common."""
+def common_line(found: Comparison, started_a: MetaRecord, started_b: MetaRecord) -> Line:
+    """Say what two runs have in common, or that they were started with other things."""
     if found.common_a:
         through = "" if found.common is None else f", through seq {found.common}"
         said = f"= {units.plural(found.common_a, 'record')} in common{through}"
@@ -199,8 +199,10 @@ def common_line(found: Comparison, *, started_alike: bool) -> Line:
         return (cell("neither of them holds a record", "warn"),)
     if not found.stop_a or not found.stop_b:
         return (cell(f"{'B' if found.stop_a else 'A'} holds no record", "warn"),)
-    why = "" if started_alike else ": they were started with another prompt or fingerprint"
-    return (cell(f"nothing in common{why}", "warn"),)
+    other = [
+        name for name in ("prompt", "fingerprint") if getattr(started_a, name) != getattr(started_b, name)
+    ]
+    return (cell("nothing in common" + (f": another {' and '.join(other)}" if other else ""), "warn"),)
 
 
 def parting_words(found: Comparison) -> str:

@@ -27,7 +27,6 @@ from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.words import Words
-from refold.core.compare import same_start
 from refold.core.errors import RefoldError
 from refold.core.records import MetaRecord
 from refold.core.store.compare import (
@@ -196,8 +195,9 @@ class CompareScreen(GroundScreen):
         if before is not None and before.stacked == self._stacked:
             return
         a, b = self._readings
-        started_alike = same_start(a.reader.meta or MetaRecord(), b.reader.meta or MetaRecord())
-        common = present.common_line(self._found, started_alike=started_alike)
+        common = present.common_line(
+            self._found, a.reader.meta or MetaRecord(), b.reader.meta or MetaRecord()
+        )
         rows = CompareRows(self._leaves, a.rows(), b.rows(), common, stacked=self._stacked)
         cursor = 1 if self._stands is None else rows.index(*self._stands)
         self.listing.show(rows, cursor, keep=before is not None)
