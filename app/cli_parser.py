@@ -339,7 +339,8 @@ def _run(parser: Parser) -> None:
     parser.description = (
         "Run an agent written in Python. MODULE:FACTORY names a callable that gives a refold.core Agent;\n"
         "its module is looked for in the current directory first. What happens is said on standard error,\n"
-        "the last words of the model on standard output. Ctrl-C suspends, a second one stops at once."
+        "the last words of the model on standard output. Ctrl-C suspends, a second one stops at once,\n"
+        "a third one ends the program: what was recorded is on disk."
     )
     parser.epilog = """\
 examples:

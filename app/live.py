@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -38,7 +39,7 @@ class Live:
     """One run on the command line: progress on standard error, the last words on standard output."""
 
     def __init__(self, printer: Printer) -> None:
-        self.control = Control(self._told)
+        self.control = Control(self._told, _held_up)
         self._printer = printer
         self._unheard = False
 
@@ -49,7 +50,7 @@ class Live:
 
     def _told(self) -> None:
         said = (
-            "refold: stopping at once"
+            "refold: stopping at once; once more ends the program as it stands"
             if self.control.aborting
             else "refold: it suspends at the next boundary; once more stops it at once"
         )
@@ -98,6 +99,16 @@ class Live:
                 # Threads of tools are still waited for; one more signal ends that, too.
                 for number in SIGNALS:
                     signal.signal(number, signal.SIG_DFL)
+
+
+def _held_up() -> None:
+    """Say why nothing happens, from within a signal handler: unbuffered, without the loop."""
+    said = (
+        "refold: a tool or the model's code holds up the program and hears of no stop; once more ends the "
+        "program as it stands. What was recorded is on disk, the call that runs stays open\n"
+    )
+    with contextlib.suppress(OSError, ValueError):
+        os.write(2, ("\n" * is_terminal(sys.stderr) + said).encode())
 
 
 class Lines:

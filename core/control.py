@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 from typing import TypeVar
@@ -20,6 +21,10 @@ _PATIENCE = 2
 """Signals that are taken: one suspends, one stops at once."""
 
 
+_PROMPT = 0.1
+"""Seconds within which a loop that nothing holds up has taken a signal."""
+
+
 class Aborted(RefoldError):
     """The run was told to stop at once."""
 
@@ -31,13 +36,18 @@ class Withdrawn(RefoldError):
 class Control:
     """The stop of one run. Use it on the thread of the run's event loop."""
 
-    def __init__(self, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, told: Callable[[], None] = lambda: None, held_up: Callable[[], None] = lambda: None
+    ) -> None:
         """Prepare.
 
         Args:
             told: called each time the run is told to stop; it must not fail.
+            held_up: called when a signal comes while something holds up the loop, so that an earlier one has
+                not been taken yet. It runs inside the signal handler: it must be short and not fail.
         """
         self._told = told
+        self._held_up = held_up
         self._suspend = asyncio.Event()
         self._abort = asyncio.Event()
 
@@ -73,13 +83,17 @@ class Control:
         """
         loop = asyncio.get_running_loop()
         heard = 0
+        first = 0.0
 
         def hear(number: int, _: FrameType | None) -> None:
-            nonlocal heard
+            nonlocal heard, first
             heard += 1
+            first = first or time.monotonic()
             if heard > _PATIENCE:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
+            if heard > 1 and not self.suspending and time.monotonic() - first > _PROMPT:
+                self._held_up()
             loop.call_soon_threadsafe(self.stop)
 
         before = {number: signal.signal(number, hear) for number in SIGNALS}

@@ -309,6 +309,23 @@ def test_a_third_signal_ends_a_tool_that_will_not_stop(stubborn: str, place: Pla
     ]
 
 
+def test_a_second_signal_says_what_holds_up_the_program(place: Place) -> None:
+    tool = "import time\nasync def read(name):\n    happened('stuck')\n    time.sleep(30)\n"
+    (place.project / "agents.py").write_text(AGENTS.replace("SCRIPT =", f"{tool}\nSCRIPT =", 1))
+    running = place.start("run", "agents:make", "--name", "one", "do it")
+    until(place, "stuck", running)
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    assert running.stderr is not None
+    said = iter(running.stderr.readline, "")
+    assert any("holds up the program" in line and "once more ends" in line for line in said)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    assert running.wait(10) == -signal.SIGINT
+    assert place.reason() == "none"
+
+
 def test_a_full_disk_ends_the_run_with_what_is_there(place: Place) -> None:
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
