@@ -127,7 +127,9 @@ def diff_json(a: _Side, b: _Side, found: Comparison) -> dict[str, Json]:
             }
             for match in found.pairs
         ],
-        "fingerprint": [_field(one) for one in fingerprint_fields(meta_a.fingerprint, meta_b.fingerprint)],
+        "fingerprint": None
+        if a.reader.session is not None or b.reader.session is not None
+        else [_field(one) for one in fingerprint_fields(meta_a.fingerprint, meta_b.fingerprint)],
         "counters": [
             {**_field(one), "common": getattr(_common_counters(a, found), one.name)}
             for one in counter_fields(_counters(a, found.stop_a), _counters(b, found.stop_b))
@@ -173,7 +175,7 @@ def _common_counters(a: _Side, found: Comparison) -> Counters:
 def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
     from refold.app.lines import Cell
     from refold.app.present.compare import CompareRows, common_line, leaves, parting_words, state_lines
-    from refold.app.present.reading import Reading
+    from refold.app.present.reading import reading_of
     from refold.app.safe import Safe, line
 
     marks = (Cell(Safe("A  "), "user"), Cell(Safe("B  "), "fork"))
@@ -183,14 +185,15 @@ def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
         printer.line((mark, name))
         printer.line((Cell(line(f"   {side.reader.path}"), "dim"),))
     printer.raw("\n")
-    printer.line(common_line(found, *_metas(a, b)))
+    named = a.reader.session is not None and b.reader.session is not None
+    printer.line(common_line(found, *_metas(a, b), named=named))
     if not found.same:
         printer.line((Cell(line(parting_words(found)), "accent"),))
         printer.raw("\n")
     rows = CompareRows(
         leaves(found, a.reader.timeline, b.reader.timeline),
-        Reading(a.reader).rows(),
-        Reading(b.reader).rows(),
+        reading_of(a.reader).rows(),
+        reading_of(b.reader).rows(),
         (),
         stacked=True,
     )

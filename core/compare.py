@@ -25,6 +25,8 @@ from refold.core.records import (
     ToolResultRecord,
     UserRecord,
 )
+from refold.core.rivumi.compare import state_values
+from refold.core.rivumi.events_state import EventsState
 from refold.core.state import Counters, RunState
 
 _IDS: Final = frozenset({"id", "tool_use_id", "ToolUseID", "ID", "cache_control"})
@@ -59,6 +61,9 @@ class Field(NamedTuple):
     b: Json
     same: bool
 
+
+State: TypeAlias = RunState | EventsState
+"""What a run folds to: the records of a journal, or the events of a run that is a directory."""
 
 Lane: TypeAlias = tuple[Sequence[object], Sequence[str]]
 """What is aligned: keys that are equal where two entries say the same, and their kinds."""
@@ -117,14 +122,35 @@ def align(a: Sequence[Face], b: Sequence[Face]) -> list[Pair]:
     return pairs
 
 
-def state_fields(a: RunState, b: RunState, common_messages: int) -> tuple[Field, ...]:
+def state_fields(a: State, b: State, common_messages: int) -> tuple[Field, ...]:
     """Compare two states field by field, the ids and times of the runs left out.
 
     Args:
         a: the one.
-        b: the other.
+        b: the other; of two states of different kinds only what both know is compared.
         common_messages: with how many messages both begin: further ones are not the same, however many.
     """
+    if isinstance(a, RunState) and isinstance(b, RunState):
+        return _journal_fields(a, b, common_messages)
+    values, others = _values(a), _values(b)
+    return tuple(_field(name, value, others[name]) for name, value in values.items() if name in others)
+
+
+def _values(state: State) -> dict[str, Json]:
+    if isinstance(state, EventsState):
+        return state_values(state)
+    return {
+        "step": state.counters.llm_calls,
+        "model": state.fingerprint.model,
+        "calls": state.counters.tool_calls,
+        "open_calls": _pending(state) or [],
+        "in_tokens": state.counters.in_tokens,
+        "out_tokens": state.counters.out_tokens,
+        "terminal": _terminal(state),
+    }
+
+
+def _journal_fields(a: RunState, b: RunState, common_messages: int) -> tuple[Field, ...]:
     messages = (len(a.messages), len(b.messages))
     return (
         _field("prompt", a.prompt, b.prompt),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import rivumi_cases
 from tests import run_story as story
 from tests.on_screen import settings, shown, until
 from textual.app import App
@@ -161,6 +162,26 @@ def test_diff_of_anything_prints_safe_text(capsys: pytest.CaptureFixture[str], o
         code, text = printed(capsys, *pair, "--json")
         assert json.loads(text)["same"] == (code == 0)
         assert text.isascii()
+
+
+@pytest.mark.parametrize("case", ["03-running-clean", "22-torn-tail", "24-invalid-json-interior"])
+def test_run_directories_are_compared_by_what_their_events_say(
+    capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    rivumi_cases.make(case, Path())
+    rivumi_cases.make("12-terminal-completed", Path())
+    code, text = printed(capsys, case, "12-terminal-completed", "--json")
+    said = json.loads(text)
+    assert (code, said["common"], said["fingerprint"]) == (1, None, None)
+    assert any(row["same"] for row in said["aligned"])
+    assert {one["field"]: one["b"] for one in said["states"]}["phase"] == "completed"
+    code, text = printed(capsys, f"{case}@#1", f"{case}@#3")
+    assert code == 1
+    assert "= 1 record in common, through seq 0" in text
+    assert printed(capsys, case, case)[0] == 0
+    code, text = printed(capsys, case, "fix-add", "--json")
+    assert "step" in {one["field"] for one in json.loads(text)["states"]}
+    assert printed(capsys, "fix-add", case)[0] == 1
 
 
 # The rows.
@@ -339,6 +360,20 @@ async def test_whatever_is_compared_the_screen_stands(
         await read(pilot)
         await until(pilot, lambda: said in " ".join("".join(shown(app)).split()))
         await pilot.press("end", "right_curly_bracket", "tab", "left_curly_bracket", "home", "tab", "down")
+        assert app.background_faults == []
+
+
+async def test_a_run_directory_is_compared_on_the_screen(given: Settings) -> None:
+    rivumi_cases.make("03-running-clean", Path())
+    rivumi_cases.make("12-terminal-completed", Path())
+    paths = Path("03-running-clean"), Path("12-terminal-completed")
+    app = RefoldApp(given, lambda: CompareScreen(*paths, settings=given))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await read(pilot)
+        assert "each event names its run" in shown(app)[2]
+        assert any("phase" in row and "completed" in row for row in shown(app)) or screen.listing.cursor == 1
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.item is not None)
         assert app.background_faults == []
 
 

@@ -13,6 +13,7 @@ from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe
 from refold.core.compare import Field, fingerprint_fields, state_fields
 from refold.core.records import Json, MetaRecord
+from refold.core.state import RunState
 from refold.core.store.compare import Comparison, Match, Standing
 from refold.core.timeline import Timeline
 
@@ -36,6 +37,8 @@ _NAMES: Final[dict[str, str]] = {
     "out_tokens": "tokens out",
     "cache_read_tokens": "cache read",
     "cache_create_tokens": "cache write",
+    "base_sha": "commit",
+    "open_calls": "open calls",
     "system_hash": "system prompt",
     "tools_hash": "tool set",
     "thinking_mode": "thinking",
@@ -74,7 +77,8 @@ def _rows(timeline: Timeline, item: int | None) -> range:
     if item is None:
         return range(0)
     first = timeline.first_row(item)
-    return range(first, first + 1 + timeline.own_calls(item))
+    after = timeline.first_row(item + 1) if item + 1 < timeline.items else timeline.rows
+    return range(first, after)
 
 
 def _same(match: Match, call: int) -> bool:
@@ -189,8 +193,17 @@ def _between(leaf: Leaf) -> Cell:
     return Cell(Safe(" › "), _SIDES["b"][1]) if leaf.a is None else Cell(Safe(" ~ "), "warn")
 
 
-def common_line(found: Comparison, started_a: MetaRecord, started_b: MetaRecord) -> Line:
-    """Say what two runs have in common, or that they were started with other things."""
+def common_line(
+    found: Comparison, started_a: MetaRecord, started_b: MetaRecord, *, named: bool = False
+) -> Line:
+    """Say what two runs have in common, or why nothing.
+
+    Args:
+        found: The comparison.
+        started_a: What the one was started with.
+        started_b: What the other was started with.
+        named: Every record of them names its run, so that no two are the same byte for byte.
+    """
     if found.common_a:
         through = "" if found.common is None else f", through seq {found.common}"
         said = f"= {units.plural(found.common_a, 'record')} in common{through}"
@@ -241,10 +254,12 @@ def state_lines(a: Standing, b: Standing, common_messages: int, width: int) -> I
         yield (cell("There is no state to compare on both sides.", "dim"),)
         return
     fields = state_fields(a.state, b.state, common_messages)
-    start = fingerprint_fields(a.state.fingerprint, b.state.fingerprint)
+    start: tuple[Field, ...] = ()
+    if isinstance(a.state, RunState) and isinstance(b.state, RunState):
+        start = fingerprint_fields(a.state.fingerprint, b.state.fingerprint)
     yield from field_lines([one for one in (*fields, *start) if not one.same], width)
     yield from field_lines([one for one in fields if one.same], width)
-    if all(one.same for one in start):
+    if start and all(one.same for one in start):
         yield fit((cell(f"  {'fingerprint':{_LABEL}}the same", "dim"),), width)
 
 
@@ -266,9 +281,9 @@ def value(field: Field, given: Json) -> str:
     if isinstance(given, int):
         return units.grouped(given)
     if isinstance(given, list):
-        return ", ".join(str(one) for one in given) or "all answered"
+        return ", ".join(str(one) for one in given) or "none"
     text = "" if given is None else str(given)
-    return f"{text[:12]}…" if field.name.endswith("_hash") and len(text) > 13 else text or "–"
+    return f"{text[:12]}…" if field.name.endswith(("_hash", "_sha")) and len(text) > 13 else text or "–"
 
 
 def _columns(label: str, a: str, b: str, width: int, role: Role, mark: str = "") -> Line:

@@ -18,7 +18,7 @@ from refold.app.loading import slices
 from refold.app.present import compare as present
 from refold.app.present.compare import CompareRows, Side
 from refold.app.present.layout import cell
-from refold.app.present.reading import Reading
+from refold.app.present.reading import Reading, reading_of
 from refold.app.safe import Safe
 from refold.app.screens.run_pane import notice
 from refold.app.widgets.bars import TopBar
@@ -160,7 +160,7 @@ class CompareScreen(GroundScreen):
                 reader.close()
             raise
         a, b = readers
-        self._readings = (Reading(a), Reading(b))
+        self._readings = (reading_of(a), reading_of(b))
         for reader, at in zip(readers, self._places, strict=True):
             while at is not None and not reader.step(_SLICE):
                 yield None
@@ -196,7 +196,10 @@ class CompareScreen(GroundScreen):
             return
         a, b = self._readings
         common = present.common_line(
-            self._found, a.reader.meta or MetaRecord(), b.reader.meta or MetaRecord()
+            self._found,
+            a.reader.meta or MetaRecord(),
+            b.reader.meta or MetaRecord(),
+            named=a.reader.session is not None and b.reader.session is not None,
         )
         rows = CompareRows(self._leaves, a.rows(), b.rows(), common, stacked=self._stacked)
         cursor = 1 if self._stands is None else rows.index(*self._stands)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.core.columns import OPEN, SEQUENCED
-from refold.core.compare import Face, align, face_of, face_of_bytes, same_start
+from refold.core.compare import Face, State, align, face_of, face_of_bytes, same_start
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
-from refold.core.state import RunState
+from refold.core.rivumi.compare import said_by
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
@@ -297,6 +297,8 @@ def _face(reader: RunReader, item: int) -> Face:
     span = reader.timeline.span(item)
     if span.end - span.start <= _DECODED:
         with suppress(BadRecord):
+            if reader.session is not None:
+                return Face(kind, said_by(reader.session.event(item)))
             face = face_of(kind, reader.record(item))
             if face is not None:
                 return face
@@ -314,7 +316,7 @@ class Standing(NamedTuple):
     seq: int | None
     line: int
     """The line of the item; 0 before the first one."""
-    state: RunState | None
+    state: State | None
     """None where there is no state, not even a reconstructed one."""
     error: FoldError | None = None
     """Why the strict fold does not reach this far; a state is a best effort then."""
@@ -326,6 +328,8 @@ def standing_at(reader: RunReader, item: int) -> Standing:
     if not 0 <= item < timeline.items:
         return Standing(None, 0, None)
     seq, line, error = timeline.seq(item), timeline.span(item).line, timeline.error_at(item)
+    if reader.session is not None:
+        return Standing(seq, line, reader.session.events_at(item))
     if error is not None and not isinstance(error, CorruptJournal):
         return Standing(seq, line, None, error)
     try:
