@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from refold.app.lines import Cell, Line, Role
@@ -29,6 +29,7 @@ def session_conversation_lines(
     window: int,
     *,
     at_end: bool,
+    started: Collection[str] = (),
 ) -> Iterator[Line | None]:
     """Give the lines of the pane, and None where work was done but no line is ready.
 
@@ -40,6 +41,7 @@ def session_conversation_lines(
         view: What the reader has unfolded.
         window: So many lines are laid out before the reader asks for earlier messages.
         at_end: The cursor stands on the last event.
+        started: The calls that were started and never ended.
     """
     if request is not None and request.instruction:
         yield _rule((cell("request ", "user"), cell("request.json", "dim")), width)
@@ -54,13 +56,13 @@ def session_conversation_lines(
     note += "." if at_end else ": it is not the one at the cursor."
     yield from flow((cell(note, "dim" if at_end else "warn"),), width)
     yield BLANK
-    lost = {call.id for call in dangling(manifest)}
     pending = "" if manifest.pending is None else manifest.pending.action_id
+    lost = {call.id: _what_of(call.id, pending, started) for call in dangling(manifest)}
     ready: list[list[Line]] = []
     made, number = 0, len(manifest.messages)
     while number > 0 and made < window:
         item = manifest.messages[number - 1]
-        lines = list(_item(number, item, lost, pending, width, view))
+        lines = list(_item(number, item, lost, width, view))
         ready.append(lines)
         made += len(lines)
         number -= 1
@@ -72,16 +74,15 @@ def session_conversation_lines(
     if not manifest.messages:
         yield (cell("no messages", "dim"),)
     for call in dangling(manifest):
-        waits = call.id == pending
-        text = "waits for an answer" if waits else "has no result: a resume would show the model none"
+        name = cell(call.name or "unnamed tool", "call", 120)
         yield from flow(
-            (cell("⚠ ", "warn"), cell(call.name or "unnamed tool", "call", 120), cell(f"  {text}", "warn")),
+            (cell("⚠ ", "warn"), name, cell(f"  {lost[call.id]}", "warn")),
             width,
             2,
         )
 
 
-def _item(number: int, item: Json, lost: set[str], pending: str, width: int, view: View) -> Iterator[Line]:
+def _item(number: int, item: Json, lost: Mapping[str, str], width: int, view: View) -> Iterator[Line]:
     title = cell(f"{units.grouped(number)} ", "dim")
     if not isinstance(item, dict):
         yield _rule((title, cell("no message", "warn")), width)
@@ -111,18 +112,24 @@ def _item(number: int, item: Json, lost: set[str], pending: str, width: int, vie
         yield from text_lines(text, width, "text", limit, view.unfold_key)
     for call in own.many("tool_calls"):
         if isinstance(call, dict):
-            yield from _call(Members(call), lost, pending, width)
+            yield from _call(Members(call), lost, width)
     yield BLANK
 
 
-def _call(own: Members, lost: set[str], pending: str, width: int) -> Iterator[Line]:
+def _call(own: Members, lost: Mapping[str, str], width: int) -> Iterator[Line]:
     call_id = own.text("tool_call_id")
     cells = [cell("call ", "call"), cell(own.text("name") or "unnamed tool", "strong", 120)]
     if call_id in lost:
-        text = "waits for an answer" if call_id == pending else "no result in the conversation"
-        cells.append(cell(f"  ⚠ {text}", "warn"))
+        cells.append(cell(f"  ⚠ {lost[call_id]}", "warn"))
     yield from flow((*cells, cell(f"  {call_id}", "dim", 120)), width, 2)
     yield from json_lines(own.raw.get("arguments"), width, indent=2)
+
+
+def _what_of(call: str, pending: str, started: Collection[str]) -> str:
+    """Say why a call has no result."""
+    if call in started:
+        return "was started, and no end is recorded"
+    return "waits for an answer" if call == pending else "has no result: a resume would show the model none"
 
 
 def _role(name: str) -> Role:

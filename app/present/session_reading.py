@@ -205,4 +205,11 @@ class SessionReading(Reading):
             view,
             window,
             at_end=self.reader.complete and item == self.timeline.items - 1,
+            started=self._started(),
         )
+
+    def _started(self) -> frozenset[str]:
+        timeline = self._events
+        if not timeline.items or self.is_window:
+            return frozenset()
+        return frozenset(call.id for call in timeline.state_at(timeline.items - 1).open_calls)

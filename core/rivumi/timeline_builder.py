@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -37,8 +38,9 @@ from refold.core.rivumi.timeline import EventTimeline
 _BLANK: Final = b" \t\r\n\v\f"
 _BRACE: Final = 0x7B
 _NAN: Final = float("nan")
-_START: Final = re.compile(rb'(?<!^)\{"(?:created_at|data|sequence)":')
-"""Where an event may begin that is glued to the end of another."""
+_raw_decode = json.JSONDecoder().raw_decode
+_START: Final = re.compile(rb'\{"(?:created_at|data|sequence)":')
+"""How an event begins, and what is glued to the end of another."""
 _MOST_PIECES: Final = 64
 _MOST_GAPS: Final = 1000
 _CODES: Final = {
@@ -224,27 +226,25 @@ class EventBuilder:
                 self._take(event, offset + start, end - start, number, recovered=True)
 
     def _pieces(self, line: bytes) -> list[tuple[int, int, Event | None]]:
-        cuts = [
-            0,
-            *(found.start() for _, found in zip(range(_MOST_PIECES), _START.finditer(line), strict=False)),
-        ]
+        """The events that stand whole in a line, and the bytes between them."""
+        # Structure is ASCII: so read, places in the text are places in the bytes.
+        text = line.decode("latin-1")
         pieces: list[tuple[int, int, Event | None]] = []
-        start = 0
-        for at, cut in enumerate(cuts[1:], 1):
-            # What stands in the data of an event begins like one, too.
-            rest = self._try(line[cut : cuts[at + 1] if at + 1 < len(cuts) else len(line)])
-            if rest is not None or self._try(line[start:cut]) is not None:
-                pieces.append((start, cut, self._try(line[start:cut])))
-                start = cut
-        if not pieces:
-            return []
-        return [*pieces, (start, len(line), self._try(line[start:]))]
-
-    def _try(self, piece: bytes) -> Event | None:
-        try:
-            return self._events.event(piece)
-        except BadRecord:
-            return None
+        end = 0
+        for found, _ in zip(_START.finditer(line), range(_MOST_PIECES), strict=False):
+            start = found.start()
+            if start < end:
+                continue
+            try:
+                _, stop = _raw_decode(text, start)
+                event = self._events.event(line[start:stop])
+            except (ValueError, RecursionError, BadRecord):
+                continue
+            if start > end:
+                pieces.append((end, start, None))
+            pieces.append((start, stop, event))
+            end = stop
+        return [*pieces, (end, len(line), None)] if end < len(line) else pieces
 
     def _take(self, event: Event, offset: int, size: int, number: int, *, recovered: bool) -> None:
         """Take in one event."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from refold.core.errors import BadRecord, RunNotFound, StoreError
+from refold.core.errors import BadRecord, CorruptJournal, RunNotFound, StoreError
 from refold.core.findings import Finding
 from refold.core.formats import Format
 from refold.core.formats.registry import of_directories
@@ -19,6 +19,7 @@ from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_r
 from refold.core.rivumi.snapshot import Part, Snapshot
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
+from refold.core.state import RunState
 from refold.core.store.files import open_regular, shown
 from refold.core.store.reader import Change, RunReader
 from refold.core.store.session_files import (
@@ -136,6 +137,14 @@ class SessionReader(RunReader):
         """Decode the envelope of an item."""
         raw = self.raw(item)
         return self.decoder.record(raw.removeprefix(b"\xef\xbb\xbf"))
+
+    def salvaged_at(self, item: int) -> RunState:
+        """Refuse: the messages of a run directory stand in its manifest, not in its log.
+
+        Raises:
+            CorruptJournal: always.
+        """
+        raise CorruptJournal("the run is a directory: its log holds no messages to fold")
 
     def events_at(self, item: int) -> EventsState:
         """Give what the events up to and including an item prove."""

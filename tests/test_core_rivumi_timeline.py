@@ -1,0 +1,279 @@
+"""The index of an event log: what holds after an event is a cut, and equals the fold of the events so far."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.rivumi_cases import CASES, DATA, canonical
+
+from refold.core.formats.rivumi import EventDecoder
+from refold.core.rivumi.events import read_log
+from refold.core.rivumi.events_state import EventsState, events_state
+from refold.core.rivumi.kinds import KNOWN
+from refold.core.rivumi.timeline import EventTimeline
+from refold.core.rivumi.timeline_builder import EventBuilder
+
+RUN = "r"
+
+
+def line(seq: int, kind: str, at: float = 0.0, /, **data: object) -> bytes:
+    event = {
+        "created_at": f"2026-11-30T18:33:{at:09.6f}Z",
+        "data": data,
+        "event_id": f"e{seq}",
+        "event_type": kind,
+        "run_id": RUN,
+        "sequence": seq,
+        "task_id": "t",
+    }
+    return canonical(event)
+
+
+def built(data: bytes) -> EventTimeline:
+    builder = EventBuilder(EventDecoder())
+    *ended, rest = data.split(b"\n")
+    offset = 0
+    for number, text in enumerate(ended, 1):
+        builder.feed(text, offset, number)
+        offset += len(text) + 1
+    if rest:
+        builder.feed_tail(rest, offset, len(ended) + 1)
+    return builder.timeline
+
+
+def without_arguments(state: EventsState) -> EventsState:
+    """The index holds no payload."""
+    calls = tuple(msgspec.structs.replace(call, arguments=None) for call in state.calls)
+    return msgspec.structs.replace(state, calls=calls)
+
+
+def assert_every_cut_is_the_fold(data: bytes) -> None:
+    timeline = built(data)
+    log = read_log(data)
+    events = {event.start: at for at, event in enumerate(log.events, 1)}
+    seen = 0
+    for item in range(timeline.items):
+        seen = max(seen, events.get(timeline.columns.offset[item], 0))
+        assert timeline.state_at(item) == without_arguments(events_state(log.events[:seen])), item
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_prefix_of_a_fixture(case: str) -> None:
+    log = DATA / case / "events.jsonl"
+    if log.exists():
+        assert_every_cut_is_the_fold(log.read_bytes())
+
+
+ids = st.sampled_from(["a", "b"])
+effects = st.sampled_from(["read", "modify"])
+
+
+@st.composite
+def events(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
+    call, name = draw(ids), draw(st.sampled_from(["x", "y"]))
+    effect, ok = draw(effects), draw(st.booleans())
+    tool: dict[str, object] = {"tool_call_id": call, "name": name, "effect": effect}
+    ask: dict[str, object] = {"request_id": f"q{call}", "action_id": call, "effect": effect}
+    made: list[tuple[str, dict[str, object]]] = [
+        ("tool.requested", {**tool, "arguments": {"path": "p"}}),
+        ("approval.requested", ask),
+        ("approval.resolved", {**ask, "decision": draw(st.sampled_from(["allow_once", "deny", "cancel"]))}),
+        ("approval.reused", ask),
+        ("approval.abandoned", ask),
+        ("tool.started", tool),
+        ("tool.completed", {**tool, "ok": ok, "error": None if ok else "no"}),
+        ("tool.completed", {**tool, "ok": ok, "decision": {"choice": "done"}}),
+        ("verification.started", {"name": name}),
+        ("verification.completed", {"name": name, "ok": ok, "exit_code": 1 - ok}),
+        ("verification.reused", {"name": name, "ok": ok}),
+        ("subagents.transaction_started", {"id": "s", "tool_call_id": call}),
+        ("subagents.transaction_completed", {"id": "s", "tool_call_id": call, "ok": ok}),
+        ("model.requested", {"step": draw(st.integers(0, 9))}),
+        ("model.completed", {"usage": {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3}}),
+        ("run.completed", {"terminal_reason": "verified"}),
+        ("run.failed", {"terminal_reason": "max_steps_exceeded"}),
+        ("session.resumed", {"provider": name, "model": "m", "base_sha": "s"}),
+        ("session.continued", {}),
+        ("hook.completed", {}),
+        ("something.new", {"deep": [1]}),
+    ]
+    return draw(st.sampled_from(made))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(events(), max_size=25), st.data())
+def test_every_cut_is_the_fold_of_its_prefix(
+    made: list[tuple[str, dict[str, object]]], data: st.DataObject
+) -> None:
+    rows = [line(data.draw(st.integers(0, 3)) + at, kind, **values) for at, (kind, values) in enumerate(made)]
+    torn: bool = data.draw(st.booleans())
+    if rows and torn:
+        rows[data.draw(st.integers(0, len(rows) - 1))] = b'{"torn'
+    end: bytes = data.draw(st.sampled_from([b"", b"\n"]))
+    whole = b"\n".join(rows) + end
+    assert_every_cut_is_the_fold(whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(events(), min_size=1, max_size=15), st.data())
+def test_a_tail_that_grows_ends_in_what_reading_at_once_gives(
+    made: list[tuple[str, dict[str, object]]], data: st.DataObject
+) -> None:
+    rows = [line(at, kind, at / 10, **values) for at, (kind, values) in enumerate(made)]
+    builder = EventBuilder(EventDecoder())
+    offset = 0
+    for number, row in enumerate(rows, 1):
+        for cut in data.draw(st.lists(st.integers(1, len(row)), max_size=2)):
+            builder.feed_tail(row[:cut], offset, number)
+            builder.take_back()
+        builder.feed(row, offset, number)
+        offset += len(row) + 1
+    grown, at_once = builder.timeline, built(b"\n".join(rows) + b"\n")
+    assert grown.columns.arrays() == at_once.columns.arrays()
+    assert grown.findings == at_once.findings
+    assert [grown.state_at(item) for item in range(len(rows))] == [
+        at_once.state_at(item) for item in range(len(rows))
+    ]
+    assert grown.problem_items() == at_once.problem_items()
+
+
+def test_calls_are_joined_by_id_in_a_parallel_batch() -> None:
+    rows = [
+        line(0, "tool.requested", 0, tool_call_id="a", name="x", effect="modify"),
+        line(1, "tool.requested", 0, tool_call_id="b", name="y", effect="read"),
+        line(2, "tool.started", 1, tool_call_id="a", name="x", effect="modify"),
+        line(3, "tool.started", 1, tool_call_id="b", name="y", effect="read"),
+        line(4, "hook.completed", 2),
+        line(5, "tool.completed", 4, tool_call_id="b", name="y", ok=True),
+        line(6, "hook.completed", 5),
+    ]
+    timeline = built(b"\n".join(rows) + b"\n")
+    assert [timeline.open_calls(item) for item in range(7)] == [0, 0, 1, 2, 2, 1, 1]
+    assert timeline.link(1) == 5
+    assert timeline.link(5) == 1
+    assert timeline.link(0) is None
+    assert timeline.tool_name(5) == "y"
+    assert [call.id for call in timeline.state_at(6).open_calls] == ["a"]
+    # What was started and has no end is a problem where it was started, however many events follow.
+    assert timeline.problem_items() == [2]
+    life = timeline.life(5)
+    assert life is not None
+    assert timeline.between(life.started(), 5) == 3.0
+
+
+def test_a_sequence_that_stands_twice_is_a_conflict_in_the_order_of_the_file() -> None:
+    timeline = built((DATA / "18-duplicate-sequence" / "events.jsonl").read_bytes())
+    assert [timeline.seq(item) for item in range(timeline.items)] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9]
+    assert [(finding.code, finding.line) for finding in timeline.findings] == [("E_SEQ_DUP", 7)]
+    assert timeline.item_at(5) == 5
+    assert timeline.item_at(9) == 10
+    assert timeline.legal_fork(10) == 5
+
+
+@pytest.mark.parametrize(
+    ("sequences", "codes"),
+    [
+        ([0, 1, 2], []),
+        ([1, 2], ["E_SEQ_GAP"]),
+        ([0, 2, 1], ["E_SEQ_GAP", "E_SEQ_BACK"]),
+        ([0, 2, 1, 1], ["E_SEQ_GAP", "E_SEQ_BACK", "E_SEQ_DUP"]),
+        ([0, 0, 1], ["E_SEQ_DUP"]),
+    ],
+)
+def test_order(sequences: list[int], codes: list[str]) -> None:
+    timeline = built(b"".join(line(seq, "hook.completed") + b"\n" for seq in sequences))
+    assert [finding.code for finding in timeline.findings] == codes
+    # The file's order counts: nothing is sorted.
+    assert [timeline.seq(item) for item in range(timeline.items)] == sequences
+    for seq in sequences:
+        assert timeline.item_at(seq) == sequences.index(seq)
+
+
+def test_times_are_taken_as_they_stand_and_a_step_of_the_clock_is_seen() -> None:
+    timeline = built(
+        b"".join(line(at, "hook.completed", when) + b"\n" for at, when in enumerate([5, 9, 2, 3]))
+    )
+    assert [timeline.gap(item) for item in range(4)] == [None, 4.0, -7.0, 1.0]
+    assert [timeline.seconds(item) for item in range(4)] == [0.0, 4.0, -3.0, -2.0]
+
+
+def test_lines_glued_together_are_taken_apart() -> None:
+    whole = [line(at, "hook.completed", data={"created_at": 1}) for at in range(3)]
+    timeline = built(
+        whole[0] + b"\n" + whole[1][:40] + whole[1] + whole[2] + b"\n" + line(3, "hook.completed")
+    )
+    assert [timeline.kind(item) for item in range(timeline.items)] == [
+        "event",
+        "damage",
+        "event",
+        "event",
+        "event",
+    ]
+    assert [timeline.is_recovered(item) for item in range(timeline.items)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [finding.code for finding in timeline.findings if finding.line == 2] == ["E_GLUED"]
+    assert timeline.legal_fork(timeline.items - 1) == 0
+
+
+@pytest.mark.parametrize("kind", [*sorted(KNOWN), "a.new_type", "älter"])
+def test_any_type_is_a_row_of_its_own(kind: str) -> None:
+    timeline = built(line(0, kind) + b"\n")
+    assert timeline.items == timeline.rows == 1
+    assert timeline.type_of(0) == kind
+    assert not timeline.findings
+
+
+def test_tokens_run_along() -> None:
+    usage = {"input_tokens": 1000, "cached_input_tokens": 100, "output_tokens": 40, "total_tokens": 1040}
+    rows = [line(0, "model.requested", step=1), line(1, "model.completed", usage=usage, content="hi")]
+    timeline = built(b"\n".join([*rows, line(2, "model.completed", usage=usage)]) + b"\n")
+    counters = timeline.counters(2)
+    assert (counters.in_tokens, counters.cache_read_tokens, counters.out_tokens) == (1800, 200, 80)
+    assert [timeline.turn(item) for item in range(3)] == [0, 1, 2]
+    assert timeline.next_turn(0, 1) == 1
+    assert timeline.next_turn(1, 1) == 2
+    assert timeline.next_turn(2, 1) is None
+    assert timeline.next_turn(2, -1) == 1
+    assert timeline.next_turn(1, -1) is None
+
+
+def test_an_end_that_was_continued_is_no_end() -> None:
+    rows = [
+        line(0, "run.failed", terminal_reason="x"),
+        line(1, "session.continued"),
+        line(2, "run.completed"),
+    ]
+    timeline = built(b"\n".join(rows) + b"\n")
+    assert [timeline.terminal(item) for item in range(3)] == [(0, "failed"), None, (2, "completed")]
+    assert timeline.is_error(0)
+
+
+def test_a_log_of_another_program(tmp_path: Path) -> None:
+    timeline = built((DATA / "37-external-cli-run" / "events.jsonl").read_bytes())
+    assert timeline.external
+    assert [timeline.kind(item) for item in range(3)] == ["event", "assistant", "terminal"]
+    assert timeline.terminal(2) == (2, "completed")
+    assert not timeline.findings
+    assert not timeline.is_legal(1)
+
+
+def test_what_the_catalog_of_types_calls_a_problem() -> None:
+    data = (DATA / "36-event-catalog" / "events.jsonl").read_bytes()
+    timeline = built(data)
+    kinds = [json.loads(row)["event_type"] for row in data.split(b"\n") if row]
+    assert {kinds[item] for item in timeline.problem_items()} == {
+        "model.failed",
+        "role_lane.failed",
+        "run.error",
+        "run.failed",
+    }
