@@ -36,6 +36,9 @@ WhyNot: TypeAlias = Literal[
     "prompt_version",
     "same_id",
     "exists",
+    "no_manifest",
+    "request",
+    "repository",
 ]
 """Why a fork is refused, as a word for scripts."""
 
@@ -128,6 +131,11 @@ class ForkPlan(msgspec.Struct, frozen=True):
     reason: str
     notes: tuple[str, ...]
     """What the reader should know beside all this."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return max(0, self.end - self.start)
 
 
 def _refusal(timeline: Timeline, item: int) -> tuple[WhyNot, str] | None:

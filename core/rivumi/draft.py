@@ -180,6 +180,10 @@ class SessionManifest:
         claim = {"active_writer_token": token, "writer_claimed_at": time}
         return self._with({**claim, "writer_heartbeat_at": time, "updated_at": time})
 
+    def stamped(self, now: datetime) -> SessionManifest:
+        """Give the manifest with the time of its writing in it, without a writer."""
+        return self._with({"updated_at": time_text(now)})
+
     def beating(self, now: datetime) -> SessionManifest:
         """Give the manifest with the time of its writing in it."""
         time = time_text(now)
