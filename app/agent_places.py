@@ -5,6 +5,7 @@ The rules are those of the original (formats/rivumi.md 1); every place that they
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -34,7 +35,7 @@ def _roots(env: Mapping[str, str], home: Path, variables: tuple[str, ...], below
     state = Path(env.get("XDG_STATE_HOME", home / ".local" / "state")).absolute()
     usual = [Root(state / program / below, _HINT, "default") for program in _PROGRAMS]
     legacy = Root(state / _LEGACY / below, _HINT, "default")
-    if legacy.path.is_dir():
+    if os.path.isdir(legacy.path):  # noqa: PTH112 - it never raises
         usual.append(legacy)
     known = dict.fromkeys(root.path for root in named)
     return (*named, *(root for root in usual if root.path not in known))
