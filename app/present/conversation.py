@@ -11,12 +11,10 @@ from refold.app.present.layout import BLANK, cell, fit, flow, span
 from refold.app.present.record import View, block_lines
 from refold.app.present.rows import argument_cells
 from refold.app.present.state import PendingCall, verdict
+from refold.app.present.view import WINDOW as WINDOW
 from refold.app.safe import Safe
 from refold.core.blocks import read_blocks
 from refold.core.records import Message
-
-WINDOW: Final = 400
-"""So many lines are laid out before the reader asks for earlier messages."""
 
 _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant"}
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refold.app.lines import Line
 from refold.app.present import units
-from refold.app.present.conversation import (
-    WINDOW,
-    Sent,
-    earlier_line,
-    empty_line,
-    message_lines,
-    open_turn_lines,
-)
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.peek import peek
-from refold.app.present.record import READ, Answer, Subject, View, record_lines
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop
-from refold.app.present.state import Moment, PendingCall, StateView, error_lines, moment, state_lines
+from refold.app.present.view import WINDOW
 from refold.core.blocks import read_blocks
 from refold.core.columns import ASSISTANT, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
@@ -33,7 +24,11 @@ from refold.core.state import RunState
 from refold.core.status import Status, derive
 from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
-from refold.core.timeline_state import state_at
+
+if TYPE_CHECKING:
+    from refold.app.present.record import Answer, Subject
+    from refold.app.present.state import Moment, PendingCall, StateView
+    from refold.app.present.view import View
 
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
@@ -153,14 +148,20 @@ class Reading:
 
     def record(self, index: int, width: int, view: View) -> Iterator[Line]:
         """Give the lines of the Record pane for a row."""
+        from refold.app.present.record import record_lines
+
         yield from record_lines(self.subject(index), width, view)
 
     def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line]:
         """Give the lines of the State pane after an item."""
+        from refold.app.present.state import state_lines
+
         yield from state_lines(self.state_view(item, held=held), width)
 
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""
+        from refold.app.present.record import READ, Subject
+
         timeline = self.timeline
         row = timeline.row(index)
         where = timeline.span(row.item)
@@ -191,6 +192,8 @@ class Reading:
             item: The last item that counts.
             held: A process is seen holding the lock: more may come.
         """
+        from refold.app.present.state import StateView
+
         timeline = self.timeline
         if self.is_window:
             return StateView(
@@ -217,6 +220,15 @@ class Reading:
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
+        from refold.app.present.conversation import (
+            Sent,
+            earlier_line,
+            empty_line,
+            message_lines,
+            open_turn_lines,
+        )
+        from refold.app.present.state import error_lines
+
         state, error = (None, None) if self.is_window else self._state(item)
         if state is None:
             yield empty_line() if not self.is_window else (cell("still reading the run", "dim"),)
@@ -250,12 +262,16 @@ class Reading:
             yield from open_turn_lines(state.pending.assistant, calls, width, view)
 
     def _moment(self, item: int) -> tuple[Moment | None, FoldError | None]:
+        from refold.app.present.state import moment
+
         state, error = self._state(item)
         if state is None:
             return None, error
         return moment(state, self._open_calls(item), self._last_role(len(state.messages))), error
 
     def _state(self, item: int) -> tuple[RunState | None, FoldError | None]:
+        from refold.core.timeline_state import state_at
+
         timeline = self.timeline
         error = timeline.error_at(item)
         if error is not None and not isinstance(error, CorruptJournal):
@@ -280,6 +296,8 @@ class Reading:
         return record if record is not None else UnknownRecord("")
 
     def _open_calls(self, item: int) -> tuple[PendingCall, ...] | None:
+        from refold.app.present.state import PendingCall
+
         timeline = self.timeline
         if not timeline.open_calls(item):
             return None
@@ -317,6 +335,8 @@ class Reading:
         return "assistant" if first < len(columns.kind) and columns.kind[first] == ASSISTANT else "user"
 
     def _answers(self, index: int, item: int) -> tuple[Answer | None, ...]:
+        from refold.app.present.record import Answer
+
         timeline = self.timeline
         columns = timeline.columns
         kind = columns.kind[item]
@@ -329,6 +349,8 @@ class Reading:
 
     def _results(self, assistant: int) -> tuple[Answer | None, ...]:
         """Give the result of each call of an assistant record, wherever in its turn that stands."""
+        from refold.app.present.record import Answer
+
         timeline = self.timeline
         columns = timeline.columns
         found: dict[int, Answer] = {}

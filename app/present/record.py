@@ -11,6 +11,7 @@ from refold.app.present import units
 from refold.app.present.json_text import json_lines
 from refold.app.present.layout import BLANK, cell, flow, paragraph
 from refold.app.present.output import Output, unwrap
+from refold.app.present.view import View as View
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
 from refold.core.columns import Row, Span
@@ -65,15 +66,6 @@ class Subject(NamedTuple):
     def hidden(self) -> int:
         """How many bytes of the record are not rendered."""
         return max(0, self.span.end - self.span.start - len(self.head))
-
-
-class View(NamedTuple):
-    """What the reader has unfolded, and the keys that do it."""
-
-    thinking: bool = False
-    unfolded: bool = False
-    thinking_key: str = "z"
-    unfold_key: str = "Z"
 
 
 def record_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:

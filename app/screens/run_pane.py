@@ -17,7 +17,7 @@ from refold.app.loading import others_first
 from refold.app.present.layout import cell, flow, marked
 from refold.app.present.raw import RawRows
 from refold.app.present.reading import Reading
-from refold.app.present.record import View
+from refold.app.present.view import WINDOW, View
 from refold.app.safe import Safe
 from refold.app.widgets.bars import LineBar
 from refold.app.widgets.line_pager import LinePager
@@ -31,7 +31,6 @@ _SLICE: Final = 0.002
 _SETTLED: Final = 0.06
 """Seconds after the last move of the cursor before the pane follows."""
 _WINDOW_GROWTH: Final = 4
-_FIRST_WINDOW: Final = 400
 
 
 class Place(NamedTuple):
@@ -112,7 +111,7 @@ class RunPane(Vertical):
         self._due = 0.0
         self._asked = asyncio.Event()
         self._as_hex = False
-        self._window = _FIRST_WINDOW
+        self._window = WINDOW
         self._shown: tuple[PaneName, int] | None = None
 
     @property
@@ -193,7 +192,7 @@ class RunPane(Vertical):
     def _arrive(self, place: Place) -> None:
         if self._at is None or place.row != self._at.row or place.reading is not self._at.reading:
             self._as_hex = False
-            self._window = _FIRST_WINDOW
+            self._window = WINDOW
         self._at = place
 
     async def _fill(self, request: int, place: Place) -> None:

@@ -1,0 +1,17 @@
+"""What the reader of a pane has unfolded, and how much there is to see before."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+WINDOW: Final = 400
+"""So many lines are laid out before the reader asks for earlier messages."""
+
+
+class View(NamedTuple):
+    """What the reader has unfolded, and the keys that do it."""
+
+    thinking: bool = False
+    unfolded: bool = False
+    thinking_key: str = "z"
+    unfold_key: str = "Z"
