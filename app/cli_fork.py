@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE
-from refold.app.cli_new_run import new_id, refuse, warn
+from refold.app.cli_new_run import WrongName, new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
-from refold.app.forking import make_fork
+from refold.app.forking import fork_json, make_fork, plan_fork
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.present.fork_plan import POINTS
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
-from refold.core.errors import RunExists
-from refold.core.fork import ForkPlan, NoForkHere, plan_json
-from refold.core.store.fork import Forked, plan_at
-from refold.core.store.new_run import require_free
+from refold.core.errors import InvalidRunId, RunExists
+from refold.core.fork import NoForkHere
+from refold.core.store.fork import Forked
 from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.app.forking import AnyForkPlan
+    from refold.core.store.reader import RunReader
 
 _LABEL = 14
 _UNKNOWN = ("seq", "point", "comes", "stays", "turns", "messages", "pending", "prompt", "reason", "notes")
@@ -34,13 +38,12 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """
     wanted = target(arguments.run)
     place = arguments.at if arguments.at is not None else wanted.place
-    child = new_id(arguments.name)
     with open_run(wanted.run, settings) as reader:
+        child = _child(reader, arguments.name)
         timeline = reader.index_all()
         try:
             item = _item(timeline, place, wanted.run)
-            plan = plan_at(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
-            require_free(reader.path.parent, child)
+            plan = plan_fork(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
         except (NoForkHere, RunExists) as error:
             if not arguments.plan:
                 raise
@@ -49,7 +52,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     chosen = "" if place else ", the last legal point"
     if arguments.plan:
         if arguments.json:
-            printer.json({"outcome": "accept", "reasons": [], **plan_json(plan)})
+            printer.json({"outcome": "accept", "reasons": [], **fork_json(plan)})
         else:
             _print_plan(plan, chosen, printer)
         return FINE
@@ -62,6 +65,18 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     return FINE
 
 
+def _child(reader: RunReader, name: str | None) -> str:
+    """The id of the new run."""
+    if reader.session is None:
+        return new_id(name)
+    from refold.core.store.session_fork import check_session_id, new_session_id
+
+    try:
+        return new_session_id() if name is None else check_session_id(name)
+    except InvalidRunId as error:
+        raise WrongName(f"--name: {error}", remedy=error.remedy) from error
+
+
 def _item(timeline: Timeline, place: str, name: str) -> int:
     """The item to fork after: at the place given, else the last legal one."""
     if place:
@@ -72,7 +87,7 @@ def _item(timeline: Timeline, place: str, name: str) -> int:
     return last
 
 
-def _print_plan(plan: ForkPlan, chosen: str, printer: Printer) -> None:
+def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer) -> None:
     printer.line(
         (Cell(Safe("fork "), "fork"), Cell(line(plan.parent), "strong"), Cell(line(f"  {plan.path}"), "dim"))
     )
@@ -92,7 +107,7 @@ def _print_plan(plan: ForkPlan, chosen: str, printer: Printer) -> None:
             printer.line((Cell(Safe(f"  {label:{_LABEL}}"), "dim"), Cell(line(text))))
 
 
-def _print_made(plan: ForkPlan, made: Forked, chosen: str, printer: Printer) -> None:
+def _print_made(plan: AnyForkPlan, made: Forked, chosen: str, printer: Printer) -> None:
     after = f"  ψ {plan.parent} after seq {plan.at}{chosen}"
     printer.line((Cell(line(made.run_id), "strong"), Cell(line(after), "fork")))
     printer.line((Cell(line(str(made.path)), "dim"),))

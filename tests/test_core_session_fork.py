@@ -22,7 +22,7 @@ from refold.core.rivumi.fork import SessionForkPlan, plan_session_fork, session_
 from refold.core.rivumi.manifest import FIRST_FIELDS
 from refold.core.rivumi.original import replay_of_original, resume_of_original
 from refold.core.rivumi.verdict import verdict
-from refold.core.store import session_fork
+from refold.core.store.files import replace_atomically
 from refold.core.store.fork import Forked
 from refold.core.store.notes import NotesStore
 from refold.core.store.session import SessionStore
@@ -302,7 +302,7 @@ def test_a_full_disk_leaves_nothing(
 ) -> None:
     run = case("03-running-clean", tmp_path, repository)
     plan = plan_session_at(run, 3)
-    write, written = session_fork.replace_atomically, []
+    write, written = replace_atomically, []
 
     def full(path: Path, data: bytes) -> None:
         written.append(path.name)
@@ -310,7 +310,7 @@ def test_a_full_disk_leaves_nothing(
             raise OSError(28, "No space left on device")
         write(path, data)
 
-    monkeypatch.setattr(session_fork, "replace_atomically", full)
+    monkeypatch.setattr("refold.core.store.session_fork.replace_atomically", full)
     with pytest.raises(StoreError, match="No space left"):
         carry_out_session(plan)
     assert written == ["request.json", "events.jsonl", "session.json"]
@@ -320,7 +320,7 @@ def test_a_full_disk_leaves_nothing(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from refold.core.store import session_fork
+from refold.core.store.files import replace_atomically
 at = int(sys.argv[2])
 def dying(call):
     def wrapped(*words, **more):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from refold.app.lines import Cell, Line
 from refold.app.present import units
@@ -11,6 +11,10 @@ from refold.app.present.layout import BLANK, cell, fit, flow
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.fork import ForkPlan, Point
+
+if TYPE_CHECKING:
+    from refold.app.forking import AnyForkPlan
+    from refold.core.rivumi.fork import SessionForkPlan
 
 _LABEL: Final = 14
 _TEXT: Final = 2000
@@ -34,7 +38,7 @@ class ForkDraft(NamedTuple):
     child: str
     prompt: str = ""
     reason: str = ""
-    plan: ForkPlan | None = None
+    plan: AnyForkPlan | None = None
     refusal: str = ""
     remedy: str = ""
     """What can be done about it."""
@@ -96,9 +100,9 @@ def _field(label: str, value: str, empty: str, width: int) -> Iterator[Line]:
     yield from _labelled(label, (said,), width)
 
 
-def _moved(plan: ForkPlan, width: int) -> Iterator[Line]:
+def _moved(plan: AnyForkPlan, width: int) -> Iterator[Line]:
     yield BLANK
-    size = units.size(max(0, plan.end - plan.start))
+    size = units.size(plan.size)
     comes = (
         f"{units.plural(plan.comes, 'record')}, {size}: "
         f"{units.plural(plan.turns, 'turn')}, {units.plural(plan.messages, 'message')}"
@@ -110,7 +114,7 @@ def _moved(plan: ForkPlan, width: int) -> Iterator[Line]:
         yield from _labelled("Mind" if number == 0 else "", (cell(note, "warn", _TEXT),), width)
 
 
-def _pending(plan: ForkPlan, width: int) -> Iterator[Line]:
+def _pending(plan: AnyForkPlan, width: int) -> Iterator[Line]:
     if not plan.pending:
         return
     yield BLANK
@@ -121,16 +125,22 @@ def _pending(plan: ForkPlan, width: int) -> Iterator[Line]:
         yield fit((name, cell("  "), *argument_cells(call.input, 120)), width)
     if len(plan.pending) > _SHOWN_CALLS:
         yield (cell(f"  ⋯ {units.plural(len(plan.pending) - _SHOWN_CALLS, 'more call')}", "dim"),)
+    told = "they have no result yet: a resume asks about each that may change something"
+    if not isinstance(plan, ForkPlan):
+        told = "they have no result and are not run; the model is to ask again"
     yield from flow(
-        (cell("  they have no result yet: a resume asks about each that may change something", "dim"),),
+        (cell(f"  {told}", "dim"),),
         width,
         2,
     )
 
 
-def _writes(draft: ForkDraft, plan: ForkPlan, width: int) -> Iterator[Line]:
+def _writes(draft: ForkDraft, plan: AnyForkPlan, width: int) -> Iterator[Line]:
     yield BLANK
     yield (cell("What will be written", "strong"),)
+    if not isinstance(plan, ForkPlan):
+        yield from _directory(draft, plan, width)
+        return
     first = (
         f"{draft.directory}/{plan.child}.json: a new first line, then the bytes of {plan.parent} as they are"
     )
@@ -139,6 +149,21 @@ def _writes(draft: ForkDraft, plan: ForkPlan, width: int) -> Iterator[Line]:
         yield from flow((cell("  "), cell(f"the prompt, as seq {plan.at + 1}")), width, 2)
     if plan.format != "refold":
         yield from flow((cell("  where it comes from, in Refold's own notes on it"),), width, 2)
+    yield from flow((cell(f"  {plan.parent} stays as it is, byte for byte", "dim", _TEXT),), width, 2)
+
+
+def _directory(draft: ForkDraft, plan: SessionForkPlan, width: int) -> Iterator[Line]:
+    """What a new run directory consists of."""
+    messages = units.plural(plan.messages, "message")
+    clone = f"workspace: a clone of {plan.repository} at {plan.base_sha[:12]}"
+    said = [
+        f"{draft.directory}/{plan.child}: its task, a manifest with {messages}, one event",
+        f"{clone}, then changes.patch" if plan.patch else clone,
+        *(["the prompt, as the last message"] if plan.prompt else []),
+        "where it comes from, in Refold's own notes on it too",
+    ]
+    for text in said:
+        yield from flow((cell("  "), cell(text, "text", _TEXT)), width, 2)
     yield from flow((cell(f"  {plan.parent} stays as it is, byte for byte", "dim", _TEXT),), width, 2)
 
 

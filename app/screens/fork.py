@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.failure import words
+from refold.app.forking import plan_fork
 from refold.app.lines import Cell, FixedRows, Line
 from refold.app.loading import SLICE, others_first
 from refold.app.present import fork_plan as present
@@ -28,11 +29,13 @@ from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
-from refold.core.fork import ForkPlan, next_legal
-from refold.core.store.fork import Forked, plan_at
-from refold.core.store.new_run import require_free
+from refold.core.fork import next_legal
+from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
 from refold.core.store.run_id import new_run_id
+
+if TYPE_CHECKING:
+    from refold.app.forking import AnyForkPlan
 
 _ROWS: Final = 8
 """Rows of the dialog beside its text: frame, title, verdict, what is typed, keys, and blank ones."""
@@ -49,7 +52,7 @@ class ForkScreen(ModalScreen[Forked | None]):
         self,
         run_id: str,
         open_reader: Callable[[], RunReader],
-        carry_out: Callable[[ForkPlan], Forked],
+        carry_out: Callable[[AnyForkPlan], Forked],
         at: Landing | None = None,
         *,
         new_id: Callable[[], str] = new_run_id,
@@ -144,8 +147,7 @@ class ForkScreen(ModalScreen[Forked | None]):
             self._draw()
             return
         try:
-            plan = plan_at(reader, item, child=self._child, prompt=self._prompt, reason=self._reason)
-            require_free(reader.path.parent, self._child)
+            plan = plan_fork(reader, item, child=self._child, prompt=self._prompt, reason=self._reason)
         except RefoldError as error:
             self._draft = self._without_plan(str(error), error.remedy)
         else:
