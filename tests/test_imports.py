@@ -62,7 +62,8 @@ print(json.dumps(sorted(sys.modules)))
 LATER = {"argparse", "hashlib", "pydantic", "secrets", "watchfiles"} | {
     f"refold.{name}"
     for name in (
-        "app.agents", "app.completion", "app.forking", "app.present.conversation", "app.present.record", "app.present.state", "app.resuming", "app.screens.fork",
+        "app.agents", "app.completion", "app.forking", "app.present.conversation", "app.present.record",
+        "app.present.state", "app.resuming", "app.screens.fork",
         "app.screens.resume", "app.screens.runs", "core.fingerprint", "core.fork", "core.formats.gojson",
         "core.formats.meta_line", "core.formats.neutral_decoder", "core.formats.writing", "core.resume",
         "core.store.catalog", "core.store.journal", "core.store.notes",
