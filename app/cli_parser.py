@@ -175,6 +175,14 @@ def _verify(parser: Parser) -> None:
     _json(parser, "one object a finding and line")
 
 
+def _doctor(parser: Parser) -> None:
+    parser.description = (
+        "Look over all runs and directories, locks, file watches, cache, notes and configuration, and say\n"
+        "what could be better and how. Nothing is changed. Exit code 1 where there is a warning."
+    )
+    _json(parser, "one object")
+
+
 def _fork(parser: Parser) -> None:
     parser.description = (
         "Make a new run of the first records of another one, up to SEQ, its last legal record if left out.\n"
@@ -401,6 +409,7 @@ COMMANDS: dict[str, Command] = {
     "state": Command("RUN ...", "print what a run folds to", _state),
     "replay": Command("RUN", "print the event log of a run that is a directory", _replay),
     "verify": Command("RUN ...", "check every record of a run", _verify),
+    "doctor": Command("", "look over runs, directories and the system", _doctor),
     "fork": Command("RUN [--at SEQ]", "begin a new run like another one, up to a record", _fork),
     "salvage": Command("RUN", "make a new run of what is good in a damaged one", _salvage),
     "repair": Command("RUN", "put the torn end of a run right, or back", _repair),

@@ -16,6 +16,7 @@ from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.patterns import Pattern, Patterns
 from refold.core.postmortem import Action, ActionName, Damage, InFlight, Postmortem
+from refold.core.records import Json
 from refold.core.rivumi.verdict import Verdict as SessionVerdict
 from refold.core.timeline import Timeline
 
@@ -101,7 +102,9 @@ def postmortem_lines(
         patterns: What keeps happening; None while it is looked for.
     """
     page = _Page(width)
-    page.text(post.verdict.happened, _LOOKS.get(post.status.name, "problem"), indent=0)
+    broken = any(each.finding.severity == "error" for each in post.damage)
+    role = "problem" if broken else _LOOKS.get(post.status.name, "problem")
+    page.text(post.verdict.happened, role, indent=0)
     page.text(post.verdict.safe, "strong", indent=0)
     _flying(page, post.in_flight)
     _last(page, post, rows)
@@ -154,15 +157,10 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
     for each in flying:
         target = Landing(each.seq)
         effect, role = _EFFECTS[each.effect]
-        named = (Cell(Safe("  ")), cell(each.call.name, "call", 60), Cell(Safe("  ")))
-        page.add(
-            (
-                spread(
-                    (*named, *argument_cells(each.call.input)), (Cell(Safe(f"  {effect}"), role),), page.width
-                ),
-            ),
-            target,
-        )
+        named = [Cell(Safe("  ")), cell(each.call.name, "call", 60)]
+        if not _has_many(each.call.input):
+            named += [Cell(Safe("  ")), *argument_cells(each.call.input, _TEXT)]
+        page.add((spread(named, (Cell(Safe(f"  {effect}"), role),), page.width),), target)
         page.add(_arguments(each, page.width), target)
         page.text(
             each.outcome,
@@ -174,13 +172,17 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
 
 def _arguments(each: InFlight, width: int) -> Iterator[Line]:
     given = each.call.input
-    if not isinstance(given, dict) or len(given) < 2:
+    if not isinstance(given, dict) or not _has_many(given):
         return
     for name, value in list(given.items())[:_ARGUMENTS]:
         label = (Cell(Safe("    ")), cell(f"{name} ", "dim", 30))
         yield fit((*label, *argument_cells({"": value}, _TEXT)), width)
     if len(given) > _ARGUMENTS:
         yield fit((cell(f"    and {len(given) - _ARGUMENTS:,} more", "dim"),), width)
+
+
+def _has_many(given: Json) -> bool:
+    return isinstance(given, dict) and len(given) > 1
 
 
 def _last(page: _Page, post: Postmortem, rows: TimelineRows) -> None:

@@ -31,7 +31,7 @@ async def repair_end(screen: Screen[None], chosen: Chosen) -> None:
         FoldError: the damage is deeper than the end.
         StoreError: the run is held, has changed, or cannot be written.
     """
-    path = chosen.path
+    path = chosen.path.absolute()
 
     def look() -> tuple[RepairPlan | None, str]:
         with RunReader.open(path, hint=chosen.hint) as reader:
@@ -61,7 +61,7 @@ async def salvage_run(screen: Screen[None], chosen: Chosen) -> None:
         NothingToSalvage: it is whole, or nothing a run could begin with can be read.
         StoreError: it cannot be read, or the new run not be made.
     """
-    path = chosen.path
+    path = chosen.path.absolute()
 
     def look() -> SalvagePlan:
         with RunReader.open(path, hint=chosen.hint, cache=chosen.settings.cache_dir) as reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -73,8 +74,11 @@ class PostmortemScreen(GoingOnScreen):
         self._session: SessionVerdict | None = None
         self._failed: RefoldError | None = None
         self._drawn = Drawn((), ())
-        self._lent = 0
-        """How many threads read from the open run."""
+        self._lending = threading.Lock()
+        self._lent: set[Reading] = set()
+        """Open runs that a thread reads from."""
+        self._left: set[Reading] = set()
+        """Those of them that the thread is to close."""
         self._finished = False
 
     def compose(self) -> ComposeResult:
@@ -105,8 +109,9 @@ class PostmortemScreen(GoingOnScreen):
 
     def on_unmount(self) -> None:
         """Close the run."""
-        self._close(self._reading)
-        self._reading = None
+        if self._reading is not None:
+            self._leave(self._reading)
+            self._reading = None
 
     def on_resize(self) -> None:
         """Draw for another width."""
@@ -137,10 +142,15 @@ class PostmortemScreen(GoingOnScreen):
         Raises:
             StoreError: it cannot be read.
         """
-        reader = RunReader.open(self.path, hint=self._hint, cache=self._settings.cache_dir)
-        self._close(self._reading)
-        reading = self._reading = Reading(reader)
-        self._post = self._patterns = None
+        reading = Reading(RunReader.open(self.path, hint=self._hint, cache=self._settings.cache_dir))
+        try:
+            await self._explain_open(reading)
+        finally:
+            if self._reading is not reading:
+                self._leave(reading)
+
+    async def _explain_open(self, reading: Reading) -> None:
+        reader = reading.reader
         while not reader.step(SLICE):
             self._progress = reader.progress
             self._draw_top()
@@ -161,23 +171,32 @@ class PostmortemScreen(GoingOnScreen):
 
     async def _lend(self, reading: Reading, work: Callable[[], ResumeFacts]) -> ResumeFacts:
         """Let a thread read from the open run; it is closed by whoever is the last to need it."""
-        self._lent += 1
+        self._lent.add(reading)
 
         def lent() -> ResumeFacts:
             try:
                 return work()
             finally:
-                self._lent -= 1
-                if self._reading is not reading:
-                    reading.reader.close()
+                with self._lending:
+                    self._lent.discard(reading)
+                    if reading in self._left:
+                        reading.reader.close()
 
         return await aside(lent)
 
-    def _close(self, reading: Reading | None) -> None:
-        if reading is not None and not self._lent:
-            reading.reader.close()
+    def _leave(self, reading: Reading) -> None:
+        """Close a run, or let the thread do it that reads from it."""
+        with self._lending:
+            if reading in self._lent:
+                self._left.add(reading)
+            else:
+                reading.reader.close()
 
     def _show(self, reading: Reading, facts: ResumeFacts) -> None:
+        if self._reading is not reading:
+            before, self._reading, self._patterns = self._reading, reading, None
+            if before is not None:
+                self._leave(before)
         self._post = examine_stopped(known_of(reading.reader, facts), reading.reader.bytes_at)
         self._draw()
         self.refresh_bindings()

@@ -1,0 +1,349 @@
+"""Looks over everything that Refold depends on and changes nothing: runs, directories, locks, own files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from refold.app.present import units
+from refold.core.store.catalog import Catalog
+from refold.core.store.lock import locked_inodes
+from refold.core.store.notes import NotesStore
+from refold.core.store.roots import RootReport
+from refold.core.summary import RunSummary
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+    from refold.core.records import Json
+
+Area: TypeAlias = Literal["runs", "directory", "locks", "watching", "cache", "notes", "config"]
+Level: TypeAlias = Literal["fine", "remark", "warning"]
+
+_NAMED: Final = 3
+_WATCHES: Final = 1024
+"""Fewer watches than this are soon used up by the programs of one user."""
+_INSTANCES: Final = 16
+_LARGE_CACHE: Final = 1 << 30
+_PROC: Final = Path("/proc")
+_REMOTE: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "sshfs"}
+)
+_OPENED: Final = frozenset({"runs", "empty", "same"})
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    area: Area
+    level: Level
+    sentence: str
+    remedy: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything that was found."""
+
+    checks: tuple[Check, ...]
+    runs: int
+    statuses: dict[str, int]
+    """How many runs there are of each status."""
+    problems: dict[str, int]
+    """In how many runs each kind of damage was noticed."""
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings there are."""
+        return sum(check.level == "warning" for check in self.checks)
+
+
+def report_json(report: Report) -> dict[str, Json]:
+    """Give a report as `refold doctor --json` prints it."""
+    return {
+        "runs": {
+            "total": report.runs,
+            "statuses": dict(report.statuses),
+            "problems": dict(report.problems),
+        },
+        "checks": [
+            {
+                "area": check.area,
+                "level": check.level,
+                "message": check.sentence,
+                "remedy": check.remedy,
+            }
+            for check in report.checks
+        ],
+        "warnings": report.warnings,
+    }
+
+
+def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
+    """Look at everything once.
+
+    Args:
+        settings: Which directories and files there are.
+        proc: Where the system tells about itself.
+    """
+    catalog = Catalog(settings.roots, cache=settings.cache_dir)
+    runs: dict[str, RunSummary] = {}
+    try:
+        for item in catalog.scan():
+            if isinstance(item, RunSummary):
+                runs[item.path] = item
+        roots = catalog.roots_report()
+    finally:
+        catalog.close()
+    statuses = Counter(str(run.status) for run in runs.values())
+    problems = Counter(code for run in runs.values() for code in run.problems)
+    checks = [
+        *_runs(runs.values()),
+        *(check for root in roots for check in _directory(root)),
+        *_locks(roots, proc),
+        *_watching(len(roots), proc),
+        *_cache(settings.cache_dir),
+        *_notes(settings.notes_dir),
+        *_config(settings.config_file),
+    ]
+    return Report(tuple(checks), len(runs), dict(statuses.most_common()), dict(sorted(problems.items())))
+
+
+def _runs(runs: Iterable[RunSummary]) -> Iterator[Check]:
+    unreadable: list[str] = []
+    damaged: list[str] = []
+    newer: list[str] = []
+    torn: list[str] = []
+    exposed: list[str] = []
+    waiting = 0
+    total = 0
+    for run in runs:
+        total += 1
+        if run.status == "unreadable":
+            unreadable.append(run.id)
+        elif run.status == "newer":
+            newer.append(run.id)
+        elif run.damaged:
+            damaged.append(run.id)
+        if run.torn:
+            torn.append(run.id)
+        if _is_exposed(run.path):
+            exposed.append(run.id)
+        waiting += run.status == "crashed" and bool(run.in_flight)
+    if not total:
+        yield Check("runs", "remark", "there are no runs yet", "'refold demo' makes some to look at")
+    if exposed:
+        said = (
+            f"{units.plural(len(exposed), 'run')} may be read by others, as the modes are: {_some(exposed)}"
+        )
+        yield Check("runs", "warning", said, "chmod 600 the files: prompts and results may hold secrets")
+    if unreadable:
+        said = f"{units.plural(len(unreadable), 'run')} cannot be read: {_some(unreadable)}"
+        yield Check(
+            "runs", "warning", said, "'refold verify RUN' says why; 'refold ls status:unreadable' lists them"
+        )
+    if damaged:
+        said = f"{_are(len(damaged))} damaged: {_some(damaged)}"
+        yield Check(
+            "runs",
+            "warning",
+            said,
+            "'refold verify RUN' says where; 'refold salvage RUN --plan' what is good",
+        )
+    if newer:
+        said = f"{units.plural(len(newer), 'run')} of a newer version: {_some(newer)}"
+        yield Check("runs", "remark", said, "update Refold, or use the program that wrote them")
+    if torn:
+        said = f"{units.plural(len(torn), 'run')} ended in the middle of a record: {_some(torn)}"
+        yield Check("runs", "remark", said, "a resume mends the end first; so does 'refold repair RUN'")
+    if waiting:
+        said = f"{units.plural(waiting, 'run')} died with calls in flight"
+        yield Check(
+            "runs", "remark", said, "'refold ls status:crashed' lists them; d in the list says what is safe"
+        )
+    if total and not (exposed or unreadable or damaged):
+        yield Check("runs", "fine", f"{units.plural(total, 'run')}: all can be read, by their owner only")
+
+
+def _are(count: int) -> str:
+    return f"{units.plural(count, 'run')} {'is' if count == 1 else 'are'}"
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
+
+
+def _is_exposed(path: str) -> bool:
+    """Say whether the modes of a run and of the directory it lies in let others read it."""
+    own, around = _mode(path), _mode(os.path.dirname(path))  # noqa: PTH120 - a str that need not be UTF-8
+    if os.path.isdir(path):  # noqa: PTH112
+        own &= (own & 0o011) << 2
+    return bool(own & 0o044 & ((around & 0o011) << 2))
+
+
+def _mode(path: str | Path) -> int:
+    """Give the permission bits of a file; 0 where it cannot be looked at."""
+    try:
+        return stat.S_IMODE(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def _directory(report: RootReport) -> Iterator[Check]:
+    path = report.root.path
+    if report.state == "missing":
+        named = report.root.origin != "default"
+        yield Check(
+            "directory",
+            "warning" if named else "fine",
+            f"{path}: not there",
+            "make it, or take it out of the configuration" if named else "",
+        )
+        return
+    if report.state not in _OPENED:
+        said = f"{path}: {report.detail or report.state}"
+        yield Check("directory", "warning", said, "see to its owner and mode, or name another directory")
+        return
+    mode = _mode(path)
+    if mode & 0o022 and not mode & stat.S_ISVTX:
+        said = f"{path}: others may put files there or take them away (mode {mode:04o})"
+        yield Check("directory", "warning", said, f"chmod go-w {path}")
+    others = f", {units.plural(report.others, 'other file')}" if report.others else ""
+    detail = report.detail if report.state == "same" else f"{units.plural(report.runs, 'run')}{others}"
+    closed = "" if mode & 0o055 else "; nobody else may look into it"
+    yield Check("directory", "fine", f"{path}: {detail}{closed}")
+
+
+def _locks(roots: Iterable[RootReport], proc: Path) -> Iterator[Check]:
+    if locked_inodes() is None:
+        yield Check(
+            "locks",
+            "warning",
+            "this system does not say which runs are held: a running one may look crashed",
+            "before a resume, make sure that no agent is at work on the run",
+        )
+    kinds = _file_systems(proc)
+    remote: dict[str, list[str]] = {}
+    for report in roots:
+        kind = _kind_of(report.root.path, kinds)
+        if kind in _REMOTE or kind.startswith("fuse"):
+            remote.setdefault(kind, []).append(str(report.root.path))
+    for kind, paths in sorted(remote.items()):
+        yield Check(
+            "locks",
+            "warning",
+            f"{', '.join(paths)}: on {kind}, where locks of other machines may not be seen",
+            "keep runs that are being written on a local disk",
+        )
+    if locked_inodes() is not None and not remote:
+        yield Check("locks", "fine", "holders of runs can be seen, and all directories lock")
+
+
+def _file_systems(proc: Path) -> list[tuple[str, str]]:
+    """Give mount points and their kinds, the longest paths first."""
+    try:
+        text = (proc / "self" / "mountinfo").read_bytes()
+    except OSError:
+        return []
+    found: list[tuple[str, str]] = []
+    for line in text.split(b"\n"):
+        before, _, after = line.partition(b" - ")
+        words, kinds = before.split(), after.split()
+        if len(words) > 4 and kinds:
+            point = words[4].replace(b"\\040", b" ")
+            found.append((os.fsdecode(point), os.fsdecode(kinds[0])))
+    return sorted(found, key=lambda each: -len(each[0]))
+
+
+def _kind_of(path: Path, kinds: list[tuple[str, str]]) -> str:
+    real = os.path.realpath(path)
+    for point, kind in kinds:
+        if real == point or real.startswith(point.rstrip("/") + "/"):
+            return kind
+    return ""
+
+
+def _watching(directories: int, proc: Path) -> Iterator[Check]:
+    limits = proc / "sys" / "fs" / "inotify"
+    watches, instances = _number(limits / "max_user_watches"), _number(limits / "max_user_instances")
+    if watches is None or instances is None:
+        yield Check("watching", "remark", "this system has no inotify: changes are seen by looking again")
+        return
+    if watches < max(_WATCHES, directories) or instances < _INSTANCES:
+        yield Check(
+            "watching",
+            "warning",
+            f"the system allows {watches:,} file watches and {instances:,} watchers, which is few: "
+            "changes may be seen late",
+            "raise fs.inotify.max_user_watches and fs.inotify.max_user_instances",
+        )
+    else:
+        yield Check("watching", "fine", f"the system allows {watches:,} file watches, {instances:,} watchers")
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _cache(directory: Path | None) -> Iterator[Check]:
+    if directory is None:
+        yield Check("cache", "remark", "there is no cache: every run is read anew each time")
+        return
+    files, size = _sizes(directory)
+    said = f"{directory}: {units.plural(files, 'file')}, {units.size(size)}"
+    if not files:
+        said = f"{directory}: empty"
+    if size > _LARGE_CACHE:
+        yield Check("cache", "remark", said, "it may be removed at any time: it is made again")
+    elif os.path.isdir(directory) and not os.access(directory, os.W_OK):  # noqa: PTH112 - it never raises
+        yield Check("cache", "warning", f"{directory}: cannot be written", "see to its owner and mode")
+    else:
+        yield Check("cache", "fine", said)
+
+
+def _sizes(directory: Path) -> tuple[int, int]:
+    files = size = 0
+    for base, _, names in os.walk(directory):
+        for name in names:
+            try:
+                size += os.lstat(Path(base, name)).st_size
+            except OSError:
+                continue
+            files += 1
+    return files, size
+
+
+def _notes(directory: Path) -> Iterator[Check]:
+    count, gone = 0, 0
+    for notes in NotesStore(directory).each():
+        count += 1
+        gone += bool(notes.path) and not os.path.lexists(notes.path)
+    if gone:
+        are = "is" if gone == 1 else "are"
+        said = f"{directory}: {units.plural(count, 'note')}, {gone:,} of which {are} about runs that are gone"
+        yield Check("notes", "remark", said, "they are found again where such a run was moved to")
+    else:
+        yield Check("notes", "fine", f"{directory}: {units.plural(count, 'note')}")
+
+
+def _config(path: Path) -> Iterator[Check]:
+    mode = _mode(path)
+    if not os.path.lexists(path):
+        yield Check("config", "fine", f"{path}: not there; the defaults hold")
+    elif mode & 0o022 and not path.is_symlink():
+        yield Check(
+            "config",
+            "warning",
+            f"{path}: others may change it (mode {mode:04o}), and it names programs that are started",
+            f"chmod go-w {path}",
+        )
+    else:
+        yield Check("config", "fine", f"{path}: understood")
