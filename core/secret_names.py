@@ -20,17 +20,17 @@ class Found(NamedTuple):
 
 
 _PASS: Final = "pass[_-]?(?:word|wd|phrase|code)|pwd"  # noqa: S105 - names, no password
-_WORDS: Final = (
-    r"(?:api|access|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
-    r"|license|app|admin|deploy|storage|root|hmac|aes)[_-]?key|secret|token|credential|auth|sig"
-)
 _TAIL: Final = (
     r"(?:[_-]?(?:key|value|token|id|string|hash|base|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
 )
 _ASSIGNED: Final = re.compile(
-    rf"(?:(?P<pass>{_PASS})|{_WORDS})s?+{_TAIL}(?![A-Za-z0-9_-])", re.ASCII | re.IGNORECASE
+    rf"(?:(?P<pass>{_PASS})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
 )
-_MARKS: Final = ("pass", "pwd", "key", "secret", "token", "credential", "auth", "sig")
+"""In a text without capitals; a key alone says nothing, see `_KEYS`."""
+_KEYS: Final = re.compile(
+    r"(?:api|access|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
+    r"|license|app|admin|deploy|storage|root|hmac|aes)[_-]?\Z"
+)
 _VALUE: Final = re.compile(
     r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|:|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
     r"(?:\"(?P<double>[^\"\n]{1,4096}+)|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
@@ -60,6 +60,8 @@ _PLAIN_WORD: Final = re.compile("[A-Za-z_.:?!-]+")
 _SHELL: Final = re.compile("[\\s\"'(]")
 _LETTERS: Final = re.compile("[^a-z0-9]")
 _LONGEST_STAND_IN: Final = 200
+_LOOKED_AT: Final = 256
+"""So much of a value tells what it is."""
 
 _PASS_ENDS: Final = ("password", "passwd", "passphrase", "passcode", "pwd", "passwords", "passwordvalue")
 _KEY_ENDS: Final = (
@@ -91,28 +93,38 @@ def is_secret_value(key: str, value: str) -> str:
 
 def assignments(text: str, lowered: str) -> Iterator[Found]:
     """Find the values that a text gives to names of secrets."""
-    if not any(mark in lowered for mark in _MARKS):
-        return
-    for name in _ASSIGNED.finditer(text):
+    if len(lowered) != len(text):
+        # A few letters become two when they are made small.
+        lowered = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+    done = 0
+    for name in _ASSIGNED.finditer(lowered):
+        start = name.start()
+        if start < done:
+            continue
+        if lowered.startswith("key", start) and _KEYS.search(lowered, max(0, start - 14), start) is None:
+            continue
         found = _VALUE.match(text, name.end())
-        before = text[max(0, name.start() - 40) : name.start()]
+        before, word = text[max(0, start - 40) : start], text[start : name.end()]
         is_password = name["pass"] is not None
         in_shell = False
         if found is None:
             found = _OPTION.match(text, name.end()) if before.rpartition(" ")[2].startswith("--") else None
-            if found is None:
+            if found is None or found["bare"].islower():
+                # In prose a word follows the name of an option: "the --password option".
                 continue
             in_shell = True
         value, at = _value_of(found)
         if found["bare"] is not None:
-            in_shell = in_shell or _is_shell(before, name[0])
-            real = _is_bare_secret(value, is_password=is_password, in_shell=in_shell)
+            in_shell = in_shell or _is_shell(before, word)
+            called = text.startswith("(", at + len(value))
+            real = not called and _is_bare_secret(value, is_password=is_password, in_shell=in_shell)
         elif is_password:
-            real = len(value) <= _LONGEST_STAND_IN and not is_no_value(value)
+            real = 2 < len(value) <= _LONGEST_STAND_IN and not is_no_value(value)
         else:
             real = is_random(value)
-        if real and not _LETTERS.sub("", (before + name[0]).lower()).endswith(_NO_ENDS):
-            yield Found(at, at + len(value), "password" if is_password else "secret value")
+        if real and not _LETTERS.sub("", (before + word).lower()).endswith(_NO_ENDS):
+            done = at + len(value)
+            yield Found(at, done, "password" if is_password else "secret value")
 
 
 def _value_of(found: re.Match[str]) -> tuple[str, int]:
@@ -130,6 +142,7 @@ def _is_shell(before: str, name: str) -> bool:
 
 
 def _is_bare_secret(value: str, *, is_password: bool, in_shell: bool) -> bool:
+    value = value[:_LOOKED_AT]
     if len(value) < (4 if is_password else 8) or is_no_value(value):
         return False
     if not is_password:
@@ -139,6 +152,7 @@ def _is_bare_secret(value: str, *, is_password: bool, in_shell: bool) -> bool:
 
 def is_random(value: str) -> bool:
     """Say whether a value behind the name of a secret is one: one long word that nobody would speak."""
+    value = value[:_LOOKED_AT]
     if len(value) < 8 or is_no_value(value) or any(map(str.isspace, value.strip())):
         return False
     return is_varied(value) and not is_code(value)
