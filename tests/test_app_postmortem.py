@@ -1,0 +1,263 @@
+"""The post-mortem on the screen: what it says, where its lines lead, and what its keys do."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests import run_story as story
+from tests.on_screen import settings, shown, until
+from textual.pilot import Pilot
+
+from refold.app import demo
+from refold.app.demo_runs import KILLED
+from refold.app.main import RefoldApp
+from refold.app.screens.fork import ForkScreen
+from refold.app.screens.mend import MendScreen
+from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.postmortem import PostmortemScreen
+from refold.app.screens.resume import ResumeScreen
+from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.settings import Settings
+from refold.core.store.reader import RunReader
+from refold.core.store.roots import Root
+
+Compare = Callable[..., bool]
+NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of the demo."""
+    directory = tmp_path_factory.mktemp("demo")
+    demo.make(directory, NOW)
+    return directory
+
+
+@pytest.fixture
+def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with the runs of the demo; paths on the screen are relative: the same on every machine."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs, "demo")
+    plain_settings = settings(Path())
+    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
+    return msgspec.structs.replace(plain_settings, roots=roots)
+
+
+def run_of(given: Settings, name: str) -> Path:
+    return given.roots[0].path / f"{name}.json"
+
+
+def explaining(given: Settings, path: Path, hint: str = "refold") -> RefoldApp:
+    return RefoldApp(given, lambda: PostmortemScreen(path, hint, given, clock=NOW.timestamp))
+
+
+def dialog(pilot: Pilot[None]) -> PostmortemScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, PostmortemScreen)
+    return screen
+
+
+async def read(pilot: Pilot[None]) -> PostmortemScreen:
+    await until(pilot, lambda: dialog(pilot).is_read)
+    return dialog(pilot)
+
+
+def page(screen: PostmortemScreen) -> str:
+    rows = screen.listing.rows
+    return "\n".join("".join(cell.text for cell in rows.line(index, 200)) for index in range(len(rows)))
+
+
+def row_with(screen: PostmortemScreen, words: str) -> int:
+    return next(index for index, row in enumerate(page(screen).split("\n")) if words in row)
+
+
+async def test_from_a_run_and_back_to_the_record_of_a_line(given: Settings) -> None:
+    path = run_of(given, KILLED)
+    before, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    app = RefoldApp(given, lambda: RunScreen(path, 1, settings=given))
+    async with app.run_test(size=(100, 40)) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item is not None)
+        await pilot.press("d")
+        screen = await read(pilot)
+        assert "replace_text (dates/parser.py) was in flight" in page(screen)
+        assert "may change something" in page(screen)
+        screen.listing.go(row_with(screen, "may have run without a result"))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is run)
+        assert run.reader is not None
+        assert run.item is not None
+        assert run.reader.timeline.seq(run.item) == 7
+        await pilot.press("d")
+        await read(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is run)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, stamp)
+
+
+async def test_from_the_list_a_line_opens_the_run_there(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given, "rename-notes"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: any("rename-notes" in row for row in shown(app)[3:]))
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, PostmortemScreen))
+        screen = await read(pilot)
+        screen.listing.go(row_with(screen, "run of NUL bytes"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item is not None)
+        assert run.reader is not None
+        assert run.item is not None
+        assert run.reader.timeline.span(run.item).line == 7
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, PostmortemScreen))
+
+
+async def test_the_keys_lead_to_the_dialogs(given: Settings) -> None:
+    app = explaining(given, run_of(given, KILLED))
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = await read(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.draft is not None)
+        fork = app.screen
+        assert isinstance(fork, ForkScreen)
+        assert fork.draft is not None
+        assert fork.draft.plan is not None
+        assert fork.draft.plan.at == 6
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        await until(pilot, lambda: screen.is_read)
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, ResumeScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        await until(pilot, lambda: screen.is_read)
+        await pilot.press("s", "m")
+        assert app.screen is screen
+        screen.listing.go(row_with(screen, "Salvage into a new run"))
+        await pilot.press("enter")
+        await until(pilot, lambda: any("nothing is damaged" in row for row in shown(app)))
+
+
+async def test_the_end_is_mended_only_when_agreed_to(given: Settings) -> None:
+    path = run_of(given, "index-photos")
+    before = path.read_bytes()
+    app = explaining(given, path)
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = await read(pilot)
+        assert "E_TORN_TAIL" in page(screen)
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, MendScreen))
+        await until(pilot, lambda: any("will be kept in" in row for row in shown(app)))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen and screen.is_read)
+        assert path.read_bytes() == before
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, MendScreen))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen and path.read_bytes() != before)
+        await until(pilot, lambda: screen.is_read and "the end is clean" in page(screen))
+    assert before.startswith(path.read_bytes())
+    assert b"".join(each.read_bytes() for each in path.parent.glob("index-photos.json.*")) in before
+
+
+async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: Settings) -> None:
+    path = run_of(given, "rename-notes")
+    before = path.read_bytes()
+    app = explaining(given, path)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await read(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, MendScreen))
+        await until(pilot, lambda: any("good records" in row for row in shown(app)))
+        assert any("E_NUL_RUN" in row for row in shown(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        made = app.screen
+        assert isinstance(made, RunScreen)
+    assert path.read_bytes() == before
+    with RunReader.open(made.path) as reader:
+        assert reader.index_all().strict_error is None
+
+
+async def test_what_is_missing_is_said(given: Settings) -> None:
+    app = explaining(given, run_of(given, "not-there"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await read(pilot)
+        assert "not-there" in page(screen)
+        await pilot.press("r", "f", "s", "m", "enter")
+        await pilot.pause()
+        assert not isinstance(app.screen, NoticeScreen | MendScreen)
+
+
+async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Settings) -> None:
+    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
+    app = explaining(given, directory, "rivumi")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await read(pilot)
+        assert "resumed" in page(screen)
+
+
+async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:
+    lines = [story.meta(1, "hostile", "go", time="2026-07-24T09:00:00Z")]
+    calls: list[dict[str, object]] = [
+        {"type": "tool_use", "id": f"t{n}", "name": text, "input": {"path": text, text: text}}
+        for n, text in enumerate(story.HOSTILE)
+    ]
+    lines.append(story.assistant(2, 1, *calls))
+    path = story.write(tmp_path / "hostile.json", lines)
+    with path.open("ab") as file:
+        file.write(b'\x1b]0;pwned\x07\x00\xff{"seq":3' + "\u202e".encode())
+    app = explaining(given, path)
+    async with app.run_test(size=(80, 60)) as pilot:
+        screen = await read(pilot)
+        for _ in range(len(screen.listing.rows)):
+            screen.listing.move(10)
+            text = "\n".join(shown(app))
+            assert not set(text) & set("\x1b\x07\x00\x9b\u202e\u2028")
+        await pilot.press("enter")
+
+
+async def test_looking_changes_nothing(given: Settings, runs: Path) -> None:
+    def digest() -> dict[str, str]:
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest() + str(path.stat().st_mtime_ns)
+            for path in Path("demo").rglob("*")
+            if path.is_file()
+        }
+
+    before = digest()
+    for name in ("never-began", "not-a-journal", "from-a-newer-version", "crawl-docs"):
+        async with explaining(given, run_of(given, name)).run_test(size=(80, 24)) as pilot:
+            await read(pilot)
+    assert digest() == before
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", [KILLED, "rename-notes"])
+def test_post_mortem(snap_compare: Compare, given: Settings, name: str, size: tuple[int, int]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        await read(pilot)
+
+    assert snap_compare(explaining(given, run_of(given, name)), terminal_size=size, run_before=before)
+
+
+def test_the_plan_of_a_salvage(snap_compare: Compare, given: Settings) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        await read(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MendScreen))
+        await until(pilot, lambda: any("good records" in row for row in shown(pilot.app)))
+
+    app = explaining(given, run_of(given, "rename-notes"))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=before)
