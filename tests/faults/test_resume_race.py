@@ -149,7 +149,8 @@ def test_a_fork_is_resumed_whole_or_not_there_yet(racers: tuple[Racer, Racer], s
             resumer.tell("end")
             assert resumer.hear() == "appended 3"
         else:
-            assert answer.startswith("missing")
+            # Its maker holds it for a moment longer than it takes to get its name.
+            assert answer.split()[0] in ("missing", "locked"), answer
         assert store.load("child").last_seq == 2 + answer.startswith("won")
         child.unlink()
     assert not store.load("run").completed
