@@ -83,6 +83,7 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
     Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look", "reverse"),
     Key("runs.columns", "c", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
+    Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
     Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program"),
     # One run.
     Key("run.step_back", "left", "step(-1)", "One row back", "Move the cursor", "Move", "step"),

@@ -27,6 +27,7 @@ from refold.app.screens.choose_run import ChooseRunScreen
 from refold.app.screens.history import HistoryScreen
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeScreen
+from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
@@ -341,3 +342,17 @@ def test_r_gives_the_terminal_to_its_own_program(store: Path, tmp_path: Path) ->
         terminal.wait("rivumi ended well")
         terminal.wait("Prompt of turn 3")
         assert terminal.quit() == 0
+
+
+async def test_the_list_of_runs_leads_to_the_conversations_and_back(store: Path) -> None:
+    given = settings(store)
+    screen = RunsScreen(given)
+    async with RefoldApp(given, lambda: screen).run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("h")
+        await until(lambda: isinstance(pilot.app.screen, HistoryScreen))
+        found = pilot.app.screen
+        assert isinstance(found, HistoryScreen)
+        await until(lambda: len(names(found)) == 4 and found.prompt.is_open)
+        await pilot.press("escape")
+        await until(lambda: pilot.app.screen is screen)

@@ -207,6 +207,13 @@ class HistoryScreen(Screen[None]):
         if self._words:
             self._find("")
         else:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Go back to the screen below, or end the program where there is none."""
+        if len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+        else:
             self.app.exit()
 
     def _find(self, text: str) -> None:
@@ -232,7 +239,7 @@ class HistoryScreen(Screen[None]):
             self._find("")
             self.action_filter()
         else:
-            self.app.exit()
+            self._leave()
 
     @on(PromptBar.Stepped, "#prompt")
     def _stepped(self, event: PromptBar.Stepped) -> None:

@@ -385,6 +385,13 @@ class RunsScreen(GoingOnScreen):
             self._put_rows(self.run)
         return [column.key for column in self._rows.columns(self._room)]
 
+    def action_history(self) -> None:
+        """Show the conversations."""
+        from refold.app.screens.history import HistoryScreen
+
+        if self.app.screen is self:
+            self.app.push_screen(HistoryScreen(self._settings, now=self._now))
+
     def action_refresh(self) -> None:
         """Read the directories again."""
         self._feed.look_at_all()
