@@ -1,0 +1,504 @@
+"""Every format of every run parses, holds no secret and nothing live; files are whole or not there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import tracemalloc
+import xml.etree.ElementTree as ET
+import zipfile
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests import story
+from tests.secret_story import Secret, secrets
+
+from refold.app.cli import main
+from refold.core.errors import Refused, StoreError, WriteFailed
+from refold.core.export.entries import visible
+from refold.core.export.html import html as page
+from refold.core.export.json_text import json_lines
+from refold.core.export.markdown import inline, markdown
+from refold.core.redact import Redactor
+from refold.core.store import bundle as bundles
+from refold.core.store.bundle import BadBundle, open_bundle
+from refold.core.store.export import LONGEST, Source, refuse_target, write_text
+from refold.core.store.reader import RunReader
+
+TEXT_FORMATS = ("md", "html", "json", "jsonl", "cast", "svg")
+FORMATS = (*TEXT_FORMATS, "bundle")
+VOID = {"meta", "input"}
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element is closed, in its order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def check_html(text: str) -> None:
+    read = Page(text)
+    tags = {tag for tag, _ in read.elements}
+    assert tags <= {
+        *(
+            "html",
+            "head",
+            "meta",
+            "title",
+            "style",
+            "body",
+            "h1",
+            "dl",
+            "dt",
+            "dd",
+            "header",
+            "input",
+            "small",
+        ),
+        *("main", "details", "summary", "b", "span", "pre", "p", "div", "script"),
+    }
+    for tag, attributes in read.elements:
+        allowed = {"id", "class", "open", "lang", "charset", "http-equiv", "content", "name"}
+        assert set(attributes) <= allowed | {"type", "placeholder", "aria-label"}, tag
+    (policy,) = (a["content"] or "" for tag, a in read.elements if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none';")
+    for tag in ("style", "script"):
+        (body,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert not re.search(
+        r"""(?:src|href|url)\s*[=(]""",
+        re.sub(r"<pre>.*?</pre>|<dd>.*?</dd>", "", text, flags=re.DOTALL).split("<main>")[0],
+    )
+
+
+def check_json(text: str) -> None:
+    read = json.loads(text)
+    assert text.isascii()
+    assert set(read) == {"run", "records", "findings", "state", "state_error", "redacted"}
+    assert len(read["records"]) == read["run"]["items"]
+
+
+def check_lines(text: str) -> None:
+    for line in text.split("\n")[:-1]:
+        json.loads(line)
+
+
+def check_cast(text: str) -> None:
+    header, *events = (json.loads(line) for line in text.split("\n")[:-1])
+    assert header["version"] == 2
+    times = [event[0] for event in events]
+    assert times == sorted(times)
+    for _, kind, shown in events:
+        assert kind == "o"
+        left = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "")
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", left)
+
+
+def check_svg(text: str) -> None:
+    names = {element.tag.rpartition("}")[2] for element in ET.fromstring(text).iter()}
+    assert names <= {"svg", "title", "rect", "text", "tspan"}
+
+
+def check_md(text: str) -> None:
+    """Outside of fences there is nothing but lines of ours."""
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            if re.fullmatch("`{3,}", line) and len(line) >= len(fence):
+                fence = ""
+            continue
+        if found := re.fullmatch("(`{3,})(?:text|json)", line):
+            fence = found[1]
+            continue
+        bare = re.sub(r"(`+) .*? \1(?!`)", "", line)
+        assert re.fullmatch(r"[#·\w :+.,-]*", bare), line
+    assert not fence
+
+
+CHECKS: dict[str, Callable[[str], None]] = {
+    "md": check_md,
+    "html": check_html,
+    "json": check_json,
+    "jsonl": check_lines,
+    "cast": check_cast,
+    "svg": check_svg,
+}
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def export(run: Path, name: str, out: Path, *more: str) -> int:
+    return main(["export", str(run), "--format", name, "-o", str(out), *more])
+
+
+def everything(name: str, out: Path) -> str:
+    """All that an export says, as a reader of the format sees it."""
+    if name != "bundle":
+        text = out.read_text()
+        return text + html.unescape(text) + text.replace("\\n", "\n").replace('\\"', '"')
+    with zipfile.ZipFile(out) as file:
+        return "".join(file.read(member).decode(errors="replace") for member in file.namelist())
+
+
+def write(path: Path, *texts: str) -> Path:
+    """A run that says these texts wherever a run can say something."""
+    run = story.Writing(path.stem, "\n".join(texts[:3]))
+    for text in texts:
+        run.turn(text, f"bash:{text}", "bash:" + json.dumps({"inner": text}))
+        run.results(text, json.dumps({"output": text}))
+    run.lines.append(json.dumps(texts).encode()[:-1] + b"\n")
+    path.write_bytes(run.end("completed").data)
+    return path
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+@pytest.mark.parametrize("name", TEXT_FORMATS)
+def test_every_format_of_every_journal_parses(
+    name: str, version: str, journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    for run in sorted((journals / version).glob("*.json")):
+        if run.name == "expected.json":
+            continue
+        assert export(run, name, out) == 0, run
+        CHECKS[name](out.read_text())
+        capsys.readouterr()
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_a_bundle_holds_the_very_run(version: str, journals: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.zip"
+    for run in sorted((journals / version).glob("*.json")):
+        assert export(run, "bundle", out) == 0
+        opened = open_bundle(out, into=tmp_path)
+        assert opened.journal.read_bytes() == run.read_bytes(), run
+        assert opened.journal.name == run.name
+        assert opened.directory.stat().st_mode & 0o777 == 0o700
+        assert opened.journal.stat().st_mode & 0o777 == 0o600
+        assert opened.manifest["redacted"] == {}
+        with RunReader.open(run, hint="fisk-ai") as reader:
+            found = {finding.code for finding in reader.index_all().findings}
+        findings = opened.manifest["findings"]
+        assert isinstance(findings, list)
+        assert {each["code"] for each in findings if isinstance(each, dict)} == found
+
+
+@pytest.fixture(scope="module")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Secret]]:
+    every = secrets(11)
+    return write(tmp_path_factory.mktemp("leaky") / "leaky.json", *(each.text for each in every)), every
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_secret_leaves(
+    name: str, leaky: tuple[Path, list[Secret]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, every = leaky
+    out = tmp_path / "out"
+    assert export(run, name, out) == 0
+    said = everything(name, out)
+    assert [secret for secret in every if secret.core in said] == []
+    told = re.search(r"refold: ([\d,]+) secrets were replaced: .*github token", capsys.readouterr().err)
+    assert told is not None
+    assert int(told[1]) >= len(every)
+    assert export(run, name, out, "--no-redact") == 0
+    left = [secret for secret in every if secret.core in everything(name, out)]
+    # Rows show the beginning of a text only.
+    assert len(left) > (len(every) // 3 if name in {"svg", "cast"} else len(every) - 1)
+    assert "nothing was redacted" in capsys.readouterr().err
+
+
+BREAKOUTS = (
+    "</pre></details></main><script>alert(1)</script><img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "</title></style></script><!--",
+    "]]></text><script>1</script>&amp;&#x41;",
+    "```\n# heading\n```\n````\n<b>x</b>\n`````` `` ` ",
+    "~~~\n![x](https://example.org/x.png)\n| a | b |",
+    "\x1b[2J\x1b]52;c;cm0gLXJm\x07\x00\x9b31m\x7f \u202eevil\u202c \u2028 \ufeff \ufffe \U000e0041",
+    "\ud800 half \udfff",
+    "line\r\nfeed\rback\x0b\x0c\x85",
+)
+
+
+@pytest.mark.parametrize("name", TEXT_FORMATS)
+def test_no_text_breaks_out(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "hostile.json"
+    run.parent.mkdir()
+    lines = story.Writing("hostile", "x").lines
+    for number, text in enumerate(BREAKOUTS):
+        call = {"tool_use": {"id": text, "name": text, "input": {text: [text, {text: text}]}}}
+        blocks = [{"text": {"text": text}}, {"thinking": {"text": text}}, call, {"odd": text}]
+        payload = {
+            "iteration": number,
+            "message": {"role": "assistant", "content": blocks},
+            "stop_reason": text,
+        }
+        protocol = "io.choria.fisk-ai.v1.session."
+        lines.append(
+            json.dumps(
+                {"seq": 2 * number + 2, "protocol": f"{protocol}assistant", "assistant": payload}
+            ).encode()
+        )
+        result = {"tool_use_id": text, "result": {"tool_use_id": text, "content": text, "is_error": True}}
+        lines.append(
+            json.dumps(
+                {"seq": 2 * number + 3, "protocol": f"{protocol}tool_result", "tool_result": result}
+            ).encode()
+        )
+        lines.append(text.encode(errors="surrogatepass").replace(b"\n", b" "))
+    run.write_bytes(b"\n".join(line.rstrip(b"\n") for line in lines))
+    out = tmp_path / "out"
+    assert export(run, name, out) == 0
+    CHECKS[name](out.read_text())
+
+
+def test_a_page_is_searched_and_folded() -> None:
+    assert visible("a\x00\x1b\u202e\ud800\n\tb") == "a␀␛‹U+202E›‹U+D800›\n\tb"
+    assert inline("a`b``c\n") == "``` a`b``c⏎ ```"
+
+
+def test_up_to_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "fix-add.json"
+    writing = story.Writing("fix-add", "fix").turn("look", "read_file:calc.py").results("text")
+    run.write_bytes(writing.turn("done").end("completed").data)
+    assert main(["export", f"{run}@3", "--format", "json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert [row["seq"] for row in read["records"]] == [1, 2, 3]
+    assert read["run"]["up_to"] == 3
+    assert read["state"]["completed"] is False
+    assert main(["export", f"{run}@3", "--format", "svg"]) == 0
+    assert len(ET.fromstring(capsys.readouterr().out).findall("{*}text")) == 5
+    assert main(["export", f"{run}@3", "--format", "cast"]) == 0
+    assert len(capsys.readouterr().out.split("\n")) == 7
+    assert main(["export", f"{run}@9"]) == 3
+
+
+def test_lines_are_those_of_the_file(journals: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    run = journals / "v3" / "thinking-and-provider-blocks.json"
+    assert main(["export", str(run), "--format", "jsonl"]) == 0
+    assert capsysbinary.readouterr().out == run.read_bytes()
+
+
+def test_damage_is_marked(journals: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = journals / "v3" / "two-records-one-line.json"
+    for name, mark in (("md", "E_GLUED"), ("html", "E_GLUED"), ("json", "E_GLUED"), ("svg", "⚠")):
+        assert main(["export", str(run), "--format", name]) == 0
+        said = capsys.readouterr()
+        assert mark in said.out
+        assert "the run is damaged" in said.err
+
+
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    run = write(runs / "one.json", "hello")
+    other = write(runs / "two.json", "hello")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (run, other)}
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    hard = tmp_path / "hard"
+    hard.hardlink_to(run)
+    for target in (run, other, runs / "new.json", hard):
+        assert export(run, "json", target) == 1, target
+    assert export(run, "md", link) == 3
+    assert export(run, "md", tmp_path) == 3
+    assert export(run, "md", tmp_path / "no" / "file") == 3
+    assert export(tmp_path / "none.json", "md", tmp_path / "out") == 3
+    assert main(["export", str(run), "--format", "bundle"]) == 2
+    assert main(["export", str(run), "--format", "pdf"]) == 2
+    assert main(["export"]) == 2
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
+    assert names(runs) == ["one.json", "two.json"]
+    assert names(tmp_path) == ["hard", "link", "runs"]
+    capsys.readouterr()
+    assert main(["--root", str(runs), "--only", "export", "one", "--format", "md", "-o", "-"]) == 0
+    assert capsys.readouterr().out.startswith("# Run ` one `\n")
+
+
+def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir()
+    run = write(tmp_path / "runs" / "one.json", *["hello" * 4000] * 8)
+    out = tmp_path / "out"
+    out.write_text("the old one")
+    real = os.write
+    for name in FORMATS:
+        for good in (0, 1, 3):
+            left = [good]
+
+            def failing(fd: int, data: bytes, left: list[int] = left) -> int:
+                left[0] -= 1
+                if left[0] < 0 and len(data) > 100:
+                    raise OSError(28, "No space left on device")
+                return real(fd, data)
+
+            monkeypatch.setattr(os, "write", failing)
+            code = export(run, name, out)
+            monkeypatch.undo()
+            if code == 0:
+                assert left[0] >= 0
+                out.write_text("the old one")
+                continue
+            assert code == 1, name
+            assert out.read_text() == "the old one"
+            assert names(tmp_path) == ["out", "runs"]
+
+
+def test_a_full_output_is_said(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    run = write(tmp_path / "one.json", "hello")
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "refold.app", "export", str(run)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 74
+    assert b"the output could not be written: No space left" in done.stderr
+
+
+def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
+    def pieces() -> Iterator[str]:
+        yield "x" * 100_000
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_text(tmp_path / "out", pieces())
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_written_into_a_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_bytes(b"")
+    with pytest.raises(Refused):
+        refuse_target(tmp_path / "out.md", tmp_path / "events.jsonl", ())
+
+
+def zipped(path: Path, *members: tuple[str, bytes], mode: int = 0o100600) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in members:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            file.writestr(info, data)
+    return path
+
+
+MANIFEST = ("manifest.json", b'{"bundle":1}')
+
+
+def test_a_hostile_bundle_unpacks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, into = tmp_path / "b.zip", tmp_path / "into"
+    into.mkdir()
+    for name in (
+        "../evil.json",
+        "run/../../evil.json",
+        "/run/x.json",
+        "run/a/b.json",
+        "run/.json",
+        "run/-x.json",
+        "run\\x.json",
+        "run/x.txt",
+        "run/x.json/",
+    ):
+        zipped(path, (name, b"{}"), MANIFEST)
+        with pytest.raises(BadBundle):
+            open_bundle(path, into=into)
+    run = ("run/x.json", b"{}\n" * 10)
+    for members in (
+        (run,),
+        (MANIFEST,),
+        (run, MANIFEST, ("more", b"")),
+        (run, ("manifest.json", b"[]")),
+        (run, ("manifest.json", b"{}")),
+        (run, ("manifest.json", b'{"bundle":2}')),
+    ):
+        with pytest.raises(BadBundle):
+            open_bundle(zipped(path, *members), into=into)
+    with pytest.raises(BadBundle, match="not a file"):
+        open_bundle(zipped(path, run, MANIFEST, mode=0o120777), into=into)
+    whole = zipped(path, run, MANIFEST).read_bytes()
+    for size in range(0, len(whole), 7):
+        path.write_bytes(whole[:size])
+        with pytest.raises(BadBundle):
+            open_bundle(path, into=into)
+    path.write_bytes(whole)
+    monkeypatch.setattr(bundles, "_LARGEST_JOURNAL", 20)
+    with pytest.raises(BadBundle, match="more than 20 bytes"):
+        open_bundle(path, into=into)
+    monkeypatch.undo()
+    assert names(into) == []
+    assert open_bundle(path, into=into).manifest == {"bundle": 1}
+    with pytest.raises(StoreError):
+        open_bundle(tmp_path / "none", into=into)
+    with pytest.raises(StoreError):
+        open_bundle(path, into=tmp_path / "none")
+
+
+def test_no_room_for_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path / "b.zip", ("run/x.json", b"{}\n"), MANIFEST)
+
+    def failing(fd: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "into").mkdir()
+    monkeypatch.setattr(os, "write", failing)
+    with pytest.raises(WriteFailed):
+        open_bundle(path, into=tmp_path / "into")
+    assert names(tmp_path / "into") == []
+
+
+def test_a_record_of_fifty_megabytes_is_never_held_many_times(tmp_path: Path) -> None:
+    size = 50 << 20
+    run = tmp_path / "huge.json"
+    line = story.Writing("huge", "x").turn("@@").lines
+    head, _, tail = line[1].partition(b"@@")
+    with run.open("wb") as file:
+        file.write(line[0] + head)
+        for _ in range(size >> 20):
+            file.write(b"words of it \\n" * ((1 << 20) // 13))
+        file.write(b" ghp_aB3dE6gH9jK2mN5pQ8sTaB3dE6gH9jK2mN5p" + tail)
+    for name in ("md", "html", "jsonl"):
+        with RunReader.open(run, hint="fisk-ai") as reader:
+            source = Source(reader, Redactor())
+            assert source.items == 2
+            # How much is held is the same whatever is looked for; without that it is quick.
+            source.redactor.on = False
+            tracemalloc.start()
+            try:
+                if name == "jsonl":
+                    written = sum(len(piece) for piece in json_lines(source.entries(), source.spelled))
+                else:
+                    writer = markdown if name == "md" else page
+                    written = sum(len(piece) for piece in writer(source.head(), source.entries()))
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+        assert (written > size - (1 << 20)) == (name == "jsonl")
+        assert peak < (2.5 * size if name == "jsonl" else 4 * LONGEST)
