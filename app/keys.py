@@ -67,7 +67,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Post-mortem",
         "How it ended, what was in flight, what is safe",
         "Look",
-        "why",
+        "post-mortem",
     ),
     Key("runs.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key(
@@ -190,7 +190,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Post-mortem",
         "How it ended, what was in flight, what is safe",
         "Look",
-        "why",
+        "post-mortem",
     ),
     Key("run.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("run.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
