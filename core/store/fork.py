@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -105,30 +106,86 @@ def carry_out(
     try:
         parent = _Parent(source, plan)
         origin = ForkOrigin(plan.parent, plan.at, parent.prefix, plan.reason)
-        created = stamp(now())
-        head = format_.forked_meta(
-            plan.meta_line, plan.meta, run_id=plan.child, created=created, origin=origin
-        ).line
-        follow_up = _follow_up(plan, format_, head, created)
 
-        def write(fd: int) -> None:
-            write_all(fd, head)
+        def fill(fd: int, head: bytes, created: str) -> None:
             parent.copy_to(fd)
             parent.check_copy(fd, len(head))
-            write_all(fd, follow_up)
+            write_all(fd, _follow_up(plan, format_, head, created))
 
-        made = make_run(
-            path.parent if directory is None else directory,
-            plan.child,
-            write,
-            notes=notes,
-            note=None
-            if format_.keeps_lineage
-            else lambda known: msgspec.structs.replace(known, forked_from=origin),
-        )
+        return make_child(plan, format_, origin, fill, directory, notes=notes, created=stamp(now()))
     finally:
         os.close(source)
-    return Forked(plan.child, made.path, parent.prefix, made.durable, made.noted)
+
+
+class ChildPlan(Protocol):
+    """What a plan says of the run that is to be made, and of the one that it is made from."""
+
+    @property
+    def path(self) -> str:
+        """Of the parent."""
+        ...
+
+    @property
+    def meta(self) -> MetaRecord:
+        """Of the parent."""
+        ...
+
+    @property
+    def meta_line(self) -> bytes:
+        """Of the parent."""
+        ...
+
+    @property
+    def child(self) -> str:
+        """The id of the new run."""
+        ...
+
+
+def make_child(
+    plan: ChildPlan,
+    format_: ForkFormat,
+    origin: ForkOrigin,
+    fill: Callable[[int, bytes, str], None],
+    directory: Path | None,
+    *,
+    notes: NotesStore | None,
+    created: str,
+    left_out: tuple[str, ...] = (),
+) -> Forked:
+    """Make a run out of another one: a meta line that says where it comes from, and what is filled in.
+
+    Args:
+        plan: what to make.
+        format_: the format of both.
+        origin: where it comes from; noted beside it where the format has no place for that.
+        fill: writes the rest into the open file, given the meta line and the time.
+        directory: where the new run goes; beside its parent where not given.
+        notes: where it is noted.
+        created: the time of the new run.
+        left_out: what else is noted: the lines of a report.
+
+    Raises:
+        StoreError: as `make_run` does; nothing of it is left.
+    """
+    head = format_.forked_meta(
+        plan.meta_line, plan.meta, run_id=plan.child, created=created, origin=origin
+    ).line
+    lineage = None if format_.keeps_lineage else origin
+
+    def write(fd: int) -> None:
+        write_all(fd, head)
+        fill(fd, head, created)
+
+    made = make_run(
+        Path(plan.path).parent if directory is None else directory,
+        plan.child,
+        write,
+        notes=notes,
+        note=None
+        if lineage is None and not left_out
+        else lambda known: msgspec.structs.replace(known, forked_from=lineage, left_out=left_out),
+    )
+    return Forked(plan.child, made.path, origin.prefix_sha256, made.durable, made.noted)
 
 
 class _Parent:

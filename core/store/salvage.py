@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from refold.core.fork import ForkFormat
 from refold.core.formats.registry import by_name
 from refold.core.good_records import Source
@@ -22,8 +20,8 @@ from refold.core.records import ForkOrigin
 from refold.core.repair import PlanOutdated
 from refold.core.salvage import SalvagePlan, plan_salvage, report
 from refold.core.store.files import open_regular, shown, write_all
-from refold.core.store.fork import Forked
-from refold.core.store.new_run import copy, make_run, pieces, stamp
+from refold.core.store.fork import Forked, make_child
+from refold.core.store.new_run import copy, pieces, stamp
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.run_id import check_run_id, new_run_id
@@ -91,13 +89,8 @@ def carry_out(
         origin = ForkOrigin(
             plan.parent, plan.last_seq, _hash(source, path, 0, plan.prefix_end, b"\n"), REASON
         )
-        created = stamp(now())
-        head = format_.forked_meta(
-            plan.meta_line, plan.meta, run_id=plan.child, created=created, origin=origin
-        ).line
 
-        def write(fd: int) -> None:
-            write_all(fd, head)
+        def fill(fd: int, head: bytes, _: str) -> None:
             for stretch in plan.stretches:
                 copy(source, fd, stretch.start, stretch.end)
                 write_all(fd, b"\n" * stretch.newline)
@@ -108,17 +101,11 @@ def carry_out(
         kept = lines[:_MOST_NOTED]
         if len(lines) > len(kept):
             kept = (*kept, f"and {len(lines) - len(kept)} more")
-        lineage = None if format_.keeps_lineage else origin
-        made = make_run(
-            path.parent if directory is None else directory,
-            plan.child,
-            write,
-            notes=notes,
-            note=lambda known: msgspec.structs.replace(known, forked_from=lineage, left_out=kept),
+        return make_child(
+            plan, format_, origin, fill, directory, notes=notes, created=stamp(now()), left_out=kept
         )
     finally:
         os.close(source)
-    return Forked(plan.child, made.path, origin.prefix_sha256, made.durable, made.noted)
 
 
 def _hash(fd: int, path: Path, start: int, end: int | None = None, more: bytes = b"") -> str:
