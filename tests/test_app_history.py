@@ -279,7 +279,7 @@ def test_a_caller_reads_the_choice_from_standard_output(store: Path, tmp_path: P
     line = [python, "-c", script, str(out), *refold(command, "--print", "--only", "--root", root)]
     with Terminal(line, env=environment(tmp_path)) as terminal:
         terminal.wait("enter accept", limit=30)
-        terminal.wait("Pressure" if command == "history" else "16-pending", limit=30)
+        terminal.wait("4 conversations" if command == "history" else "16-pending", limit=30)
         terminal.press("down" if command == "history" else "p", "enter", settle=0.1)
         assert terminal.ended() == 0
     assert (
