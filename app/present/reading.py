@@ -96,6 +96,11 @@ class Reading:
         )
 
     @property
+    def beside(self) -> bool:
+        """Whether files beside the records say something even where there are none."""
+        return False
+
+    @property
     def nothing(self) -> str:
         """Why there are no rows, where there are none."""
         return "no records: the file is empty"

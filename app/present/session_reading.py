@@ -9,7 +9,7 @@ from typing import Final, cast
 from refold.app.lines import Line, Role
 from refold.app.present import units
 from refold.app.present.conversation import WINDOW
-from refold.app.present.layout import cell
+from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.reading import Reading
 from refold.app.present.record import READ, View
 from refold.app.present.rows import TimelineRows
@@ -59,9 +59,14 @@ class SessionReading(Reading):
         return None
 
     @property
+    def beside(self) -> bool:
+        """The manifest says something, whatever became of the log."""
+        return True
+
+    @property
     def nothing(self) -> str:
         """Why there are no rows."""
-        return self._session.log_problem or "no events: events.jsonl is empty"
+        return f"no events: {self._session.log_problem or 'events.jsonl is empty'}"
 
     def rows(self) -> TimelineRows:
         """Give the rows of the timeline list."""
@@ -146,6 +151,11 @@ class SessionReading(Reading):
 
     def record(self, index: int, width: int, view: View) -> Iterator[Line]:
         """Give the lines of the Record pane for a row."""
+        if index < 0:
+            yield from flow((cell(self.nothing, "problem", 1000),), width, 2)
+            yield BLANK
+            yield from flow((cell("State and Conversation show what the manifest says.", "dim"),), width)
+            return
         kind = self._events.type_of(index)
         patch = self._session.patch() if kind.startswith("run.") and self._is_last_end(index) else b""
         yield from event_lines(self.subject(index), self._events, self._seen(index), width, view, patch=patch)
@@ -171,9 +181,9 @@ class SessionReading(Reading):
         timeline, session = self._events, self._session
         at_end = self.reader.complete and item == timeline.items - 1
         view = SessionState(
-            timeline.seq(item),
+            timeline.seq(item) if item >= 0 else None,
             timeline.state_at(item),
-            timeline.state_at(item - 1) if item else None,
+            timeline.state_at(item - 1) if item > 0 else None,
             session.manifest,
             session.manifest_problem,
             at_end,
@@ -184,7 +194,7 @@ class SessionReading(Reading):
     def ending(self, item: int, *, held: bool) -> str:
         """Say how the run ends where an item is its last one and no end of a run; else nothing."""
         timeline = self._events
-        if self.is_window or not self.reader.complete or item != timeline.items - 1:
+        if self.is_window or not self.reader.complete or item != timeline.items - 1 or item < 0:
             return ""
         if timeline.terminal(item) is not None:
             return ""

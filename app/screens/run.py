@@ -240,7 +240,8 @@ class RunScreen(RunMovesScreen):
             self._land(reading, finished=finished)
 
     def _notice(self, *lines: tuple[str, Role]) -> None:
-        self.timeline.show(notice(lines, self.timeline.size.width))
+        # Before the first layout the list has no width yet.
+        self.timeline.show(notice(lines, self.timeline.size.width or self.app.size.width // 2))
 
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
@@ -330,10 +331,10 @@ class RunScreen(RunMovesScreen):
         self._draw_top()
 
     def _place(self) -> Place | None:
-        item = self.item
-        if self._reading is None or item is None:
+        reading = self._reading
+        if reading is None or (self.item is None and not (reading.reader.complete and reading.beside)):
             return None
-        return Place(self._reading, self.timeline.cursor, self._held)
+        return Place(reading, self.timeline.cursor if self.item is not None else -1, self._held)
 
     @on(LineList.Moved, "#timeline")
     def _moved(self) -> None:
@@ -349,7 +350,8 @@ class RunScreen(RunMovesScreen):
 
     @on(LineList.Chosen, "#timeline")
     def _chosen(self) -> None:
-        inner = self._reading.inner(self.timeline.cursor) if self._reading is not None else ()
+        named = self._reading is not None and self.item is not None
+        inner = self._reading.inner(self.timeline.cursor) if self._reading is not None and named else ()
         if inner:
             self.app.push_screen(RunScreen(inner[0], settings=self._settings))
         else:

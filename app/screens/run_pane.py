@@ -38,6 +38,7 @@ class Place(NamedTuple):
 
     reading: Reading
     row: int
+    """-1 where there are no rows, and files beside them that say something."""
     held: bool = False
     """A process is seen holding the lock of the run."""
 
@@ -244,7 +245,7 @@ class RunPane(Vertical):
                 self.pager.reveal(found)
 
     def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
-        item = place.reading.timeline.row(place.row).item
+        item = place.reading.timeline.row(place.row).item if place.row >= 0 else -1
         if self._open == "record":
             yield from place.reading.record(place.row, width, self.view)
         elif self._open == "state":
@@ -254,6 +255,8 @@ class RunPane(Vertical):
 
     def _raw(self, place: Place, width: int) -> Rows:
         reading = place.reading
+        if place.row < 0:
+            return FixedRows(())
         row = reading.timeline.row(place.row)
         where = reading.timeline.span(row.item)
 

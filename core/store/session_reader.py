@@ -223,7 +223,7 @@ def open_session(path: Path) -> SessionReader:
     try:
         fd = open_regular(file)
     except StoreError as error:
-        problem = str(error)
+        problem = f"{EVENTS}: {str(error).removeprefix(f'{shown(file)}: ')}"
         fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return SessionReader(path, file, fd, problem)
