@@ -28,7 +28,7 @@ DECODED: Final = 1000
 """Turns whose arguments are read, counted from the end; and as many results."""
 LONGEST: Final = 1 << 20
 """A record above this many bytes is passed over."""
-_STEP: Final = 2048
+_STEP: Final = 1024
 """Items of the index that are looked at in one go."""
 _SHOWN: Final = 50
 _NAMED: Final = 3
@@ -135,8 +135,11 @@ def look_for(
             repeated.read(key, place, load)
             yield None
     found += repeated.found()
+    yield None
     found += _reverted(timeline, made)
+    yield None
     found += _growing(timeline, made, answers)
+    yield None
     found += _silence(timeline)
     yield Patterns(tuple(found), len(turns), decoded)
 

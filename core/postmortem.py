@@ -7,6 +7,7 @@ resume is what `core.resume` decides, and about a fork what the index allows: no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -23,12 +24,13 @@ ActionName: TypeAlias = Literal["resume", "fork", "salvage", "repair", "nothing"
 
 LAST: Final = 6
 """So many of the last records are shown."""
-DAMAGED: Final = 50
+DAMAGED: Final = 20
 """So many damaged places are shown; the others are counted."""
 PEEK: Final = 48
 """Bytes of a damaged place that are shown."""
 _SEARCHED: Final = 65_536
 _HEAD: Final = 256
+_REMARKS: Final = frozenset(code for code, entry in CODES.items() if entry.severity == "info")
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -189,16 +191,20 @@ def _last_rows(timeline: Timeline) -> tuple[int, ...]:
 
 def _damage(timeline: Timeline, peek: Callable[[int, int], bytes]) -> tuple[tuple[Damage, ...], int, int]:
     """Give the damaged places that are shown, how many more there are, and how many mere remarks."""
-    bad = [mark for mark in timeline.marks if CODES[mark.code].severity != "info"]
-    remarks = len(timeline.marks) - len(bad)
-    items = dict.fromkeys(sorted({mark.item for mark in bad[: 4 * DAMAGED]}))
-    found = [
-        _peeked(finding, item, peek)
-        for item in items
+    remarks = sum(mark.code in _REMARKS for mark in timeline.marks)
+    bad = len(timeline.marks) - remarks
+    first = islice((mark.item for mark in timeline.marks if mark.code not in _REMARKS), DAMAGED)
+    items = {*first, *(mark.item for mark in timeline.marks[-1:] if mark.code not in _REMARKS)}
+    findings = [
+        (finding, item)
+        for item in sorted(items)
         for finding in timeline.findings_at(item)
         if finding.severity != "info"
-    ][:DAMAGED]
-    return tuple(found), len(bad) - len(found), remarks
+    ]
+    # The last one stays: it may be the torn end.
+    chosen = [*findings[: DAMAGED - 1], findings[-1]] if len(findings) > DAMAGED else findings
+    found = [_peeked(finding, item, peek) for finding, item in chosen]
+    return tuple(found), bad - len(found), remarks
 
 
 def _peeked(finding: Finding, item: int, peek: Callable[[int, int], bytes]) -> Damage:
