@@ -82,7 +82,17 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("runs.clear_filter", "escape", "clear_filter", "Show all runs", "Take the filter away", "Find"),
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
     Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look", "reverse"),
-    Key("runs.columns", "c", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
+    Key("runs.mark", "space", "mark", "Mark the run", "To compare it with another", "Look", "mark"),
+    Key(
+        "runs.compare",
+        "c",
+        "compare",
+        "Compare",
+        "Two marked runs, else the run with its parent, side by side",
+        "Look",
+        "compare",
+    ),
+    Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
     Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
     Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program"),
     # One run.
@@ -215,7 +225,7 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("prompt.page_down", "pagedown", "page(1)", "One page down while typing", "", "Move", priority=True),
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
     Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
-    Key("columns.close", "escape,q,c", "close", "Close", "", "Program"),
+    Key("columns.close", "escape,q,C", "close", "Close", "", "Program"),
     # The dialog before a resume.
     Key("resume.go", "enter", "go", "Resume", "As it is shown", "Go on", "resume"),
     Key(

@@ -18,9 +18,11 @@ from refold.app.lines import Line, cells, plain
 from refold.app.main import RefoldApp
 from refold.app.present.compare import CompareRows, Leaf, leaves
 from refold.app.present.reading import Reading
+from refold.app.present.runs import RunRows
 from refold.app.screens.compare import CompareScreen
 from refold.app.screens.lineage import LineageScreen
 from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.core.store.compare import Comparison, compare
 from refold.core.store.reader import RunReader
@@ -408,3 +410,58 @@ async def test_c_on_a_run_and_in_the_lineage_compares_it_with_its_parent(given: 
         await until(pilot, lambda: any("was forked from no run" in row for row in shown(app)))
         assert app.screen is lineage
         assert app.background_faults == []
+
+
+async def test_marked_runs_of_the_list_are_compared(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+
+        def at(run_id: str) -> None:
+            runs.listing.go(ids(runs).index(run_id))
+
+        await until(pilot, lambda: sum("fix-add" in row for row in shown(app)) > 0 and runs.run is not None)
+        await until(pilot, lambda: len(ids(runs)) == 6)
+        order = ids(runs)
+        wanted = sorted(("damaged", "hostile"), key=order.index)
+        for run_id in wanted:
+            at(run_id)
+            await pilot.press("space")
+        assert [Path(run.path).stem for run in runs.marks.runs] == wanted
+        await until(pilot, lambda: sum("▸ " in row for row in shown(app)) == 2)
+        await pilot.press("c")
+        await read(pilot)
+        assert f"compare {wanted[0]} with {wanted[1]}" in shown(app)[0]
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is runs)
+        await pilot.press("space")
+        assert [Path(run.path).stem for run in runs.marks.runs] == wanted[:1]
+        await pilot.press("c")
+        await read(pilot)
+        assert f"compare {wanted[0]} with {wanted[1]}" in shown(app)[0]
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is runs)
+        Path(f"{wanted[0]}.json").unlink()
+        await pilot.press("R")
+        await until(pilot, lambda: not runs.marks.runs)
+        at("again")
+        await pilot.press("c")
+        await read(pilot)
+        assert "compare fix-add with again" in shown(app)[0]
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is runs)
+        for run_id in [each for each in order if each != wanted[0]][:3]:
+            at(run_id)
+            await pilot.press("space")
+        await pilot.press("c")
+        await until(pilot, lambda: any("Two runs are compared at a time" in row for row in shown(app)))
+        assert app.screen is runs
+        assert app.background_faults == []
+
+
+def ids(runs: RunsScreen) -> list[str]:
+    """Give the ids of the list."""
+    rows = runs.listing.rows
+    assert isinstance(rows, RunRows)
+    return [run.id for index in range(len(rows)) if (run := rows.run(index)) is not None]

@@ -301,7 +301,7 @@ async def test_columns_are_chosen_while_the_list_looks_on(runs: Path, tmp_path: 
     many(runs, 2)
     async with shown(runs, tmp=tmp_path, columns=("status", "id", "prompt", "colour")) as seen:
         await seen.until(lambda: seen.header.split() == ["Status", "Run", "Prompt"])
-        await seen.press("c")
+        await seen.press("C")
         assert isinstance(seen.pilot.app.screen, ColumnsScreen)
         await seen.press("down", "down", "down", "down", "space")
         assert seen.header.split() == ["Status", "Run", "Turns", "Prompt"]

@@ -124,6 +124,6 @@ def test_the_chooser_of_columns(snap_compare: Compare) -> None:
     story.tell(Path("story"))
 
     async def ready(pilot: Pilot[None]) -> None:
-        await settled(pilot, "c", "down", "down")
+        await settled(pilot, "C", "down", "down")
 
     assert snap_compare(app("story"), terminal_size=(80, 24), run_before=ready)

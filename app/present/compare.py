@@ -212,6 +212,8 @@ def common_line(
         return (cell("neither of them holds a record", "warn"),)
     if not found.stop_a or not found.stop_b:
         return (cell(f"{'B' if found.stop_a else 'A'} holds no record", "warn"),)
+    if named:
+        return (cell("each event names its run: aligned by what they say", "dim"),)
     other = [
         name for name in ("prompt", "fingerprint") if getattr(started_a, name) != getattr(started_b, name)
     ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final, Literal, NamedTuple
 
 from refold.app import safe
 from refold.app.lines import Cell, Column, Line, Role
 from refold.app.present.layout import cell, marked
+from refold.app.present.marks import MARK
 from refold.app.present.run_list import RunList
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
@@ -126,6 +127,8 @@ class RunRows:
     def __init__(
         self, runs: RunList, keys: Sequence[str], now: Callable[[], float], zone: tzinfo | None = None
     ) -> None:
+        self.marked: Container[str] = ()
+        """The paths of the runs that are marked."""
         self._runs = runs.shown()
         self._keys = tuple(keys)
         self._now = now
@@ -188,6 +191,8 @@ class RunRows:
             case "status":
                 return _status(run, width)
             case "id":
+                if run.path in self.marked:
+                    return (MARK, *marked(_id(run, width - safe.width(MARK.text)), self._words))
                 return marked(_id(run, width), self._words)
             case "prompt":
                 return marked(_prompt(run, width), self._words)

@@ -21,6 +21,7 @@ from refold.app import keys
 from refold.app.feed import Feed, Told
 from refold.app.lines import FixedRows, cells
 from refold.app.narrowing import Narrowing
+from refold.app.present.marks import Marked
 from refold.app.present.run_list import FIRST_DESCENDING, RunList, Sort
 from refold.app.present.run_preview import NOTHING_KNOWN, Details, preview
 from refold.app.present.runs import (
@@ -35,7 +36,8 @@ from refold.app.present.runs import (
 )
 from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
-from refold.app.screens.going_on import Chosen, GoingOnScreen
+from refold.app.screens.going_on import Chosen
+from refold.app.screens.marking import MarkingScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
@@ -62,7 +64,7 @@ _TALL: Final = 36
 _STORES: Final = frozenset({"runs", "empty"})
 
 
-class RunsScreen(GoingOnScreen):
+class RunsScreen(MarkingScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
@@ -191,6 +193,7 @@ class RunsScreen(GoingOnScreen):
     def _take(self, told: Told) -> None:
         for path in told.gone:
             self._runs.drop(path)
+            self.forget_mark(path)
         for run in told.runs:
             self._runs.put(run)
         self._narrowing.changed(run.path for run in told.runs)
@@ -263,6 +266,7 @@ class RunsScreen(GoingOnScreen):
         """Show the rows in their order, with the cursor on a run as high on the screen as it is."""
         cursor = self.listing.cursor
         self._rows = RunRows(self._runs, self._columns, self._now, self._zone)
+        self._rows.marked = self.marks.paths
         self._ages.clear()
         # Nobody has gone anywhere yet: the newest run stays in view while the list fills.
         untouched = cursor <= 0 and not self._loading.finished
@@ -371,6 +375,16 @@ class RunsScreen(GoingOnScreen):
         self._put_rows(self.run)
         if at_top:
             self.listing.cursor = 0
+
+    def here(self) -> Marked | None:
+        """The run under the cursor, as it would be marked."""
+        run = self.run
+        return None if run is None else Marked(run.path, run.format or "refold")
+
+    def draw_marks(self) -> None:
+        """Draw the marks anew."""
+        self._rows.marked = self.marks.paths
+        self.listing.refresh_rows()
 
     def action_columns(self) -> None:
         """Choose the columns."""
