@@ -560,3 +560,13 @@ def test_a_fork_names_its_parent_and_is_found_from_it(store: Path) -> None:
             ("34-forked-run", 1, "unchecked"),
         ]
         assert tree.rows[1].kin.origin == ForkOrigin("12-terminal-completed", 11)
+
+
+def test_a_fork_counts_what_it_inherits(store: Path) -> None:
+    parent = json.loads((make("04-tail-tool-started", store) / "session.json").read_bytes())
+    child = make("34-forked-run", store)
+    edit(child / "session.json", lambda o: o.update(messages=parent["messages"], usage=parent["usage"]))
+    found = told(store)
+    row, first = found["34-forked-run"], found["04-tail-tool-started"]
+    assert (row.turns, row.calls, row.tokens) == (first.turns, first.calls, first.tokens)
+    assert (row.status, row.last_words) == ("ready", first.last_words)

@@ -72,6 +72,7 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
     if wrong and parts.manifest.state == "read":
         codes["E_BAD_MANIFEST"] += 1
     codes = +codes
+    counts = _counts(manifest, log)
     reason = log.reason or (outcome.text("terminal_reason") if outcome is not None else "")
     row = RunSummary(
         id=found.name,
@@ -83,9 +84,9 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         created=log.created,
         updated=found.updated,
         size=found.size,
-        turns=log.turns,
-        calls=log.requested,
-        errors=log.errors,
+        turns=counts.turns,
+        calls=counts.calls,
+        errors=counts.errors,
         tokens=manifest.tokens.total if manifest is not None else log.tokens,
         prompt=_prompt(request, manifest),
         problems=tuple(sorted(codes)),
@@ -93,7 +94,7 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         torn=log.torn,
         last_seq=log.last_sequence,
         in_flight=log.open_calls()[:_MOST_NAMES],
-        last_words=log.words or (_summary_text(manifest)),
+        last_words=counts.words or _summary_text(manifest),
         tools=tuple(sorted(log.tools)),
         fork_of=log.parent,
         reason=reason,
@@ -240,6 +241,30 @@ def _prompt(request: Request | None, manifest: Manifest | None) -> str:
         if isinstance(item, dict) and item.get("role") == "user":
             return Members(item).text("content")[:LONGEST_PROMPT]
     return ""
+
+
+class _Counts(NamedTuple):
+    """What was said and done."""
+
+    turns: int
+    calls: int
+    errors: int
+    words: str
+
+
+def _counts(manifest: Manifest | None, log: LogFacts) -> _Counts:
+    """Count from the events; in a fork from the conversation, for what it inherits stands only there."""
+    if manifest is None or not log.parent:
+        return _Counts(log.turns, log.requested, log.errors, log.words)
+    items = [item for item in manifest.messages if isinstance(item, dict)]
+    said = [item for item in items if item.get("role") == "assistant"]
+    words = [text for item in said if (text := Members(item).text("content").strip())]
+    return _Counts(
+        max(log.turns, len(said)),
+        max(log.requested, sum(len(Members(item).many("tool_calls")) for item in said)),
+        max(log.errors, sum(item.get("ok") is False for item in items)),
+        log.words or (words[-1][:_LONGEST_WORDS] if words else ""),
+    )
 
 
 def _summary_text(manifest: Manifest | None) -> str:
