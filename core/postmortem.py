@@ -267,15 +267,14 @@ def _fork(known: Known, flying: Sequence[InFlight]) -> Action:
     last = timeline.strict_end - 1
     if flying and timeline.strict_error is None:
         last = flying[0].item - 1
-    at = timeline.legal_fork(last)
-    if at is None:
+    item = timeline.legal_item(last)
+    if item is None:
         newer = known.status.name == "newer"
         why = (
             known.status.rule if newer else "no record stands before the trouble that a run could begin with"
         )
         return Action("fork", possible=False, why_not=why)
-    count = timeline.item_at(at)
-    taken = _count(0 if count is None else count + 1, "record")
+    at, taken = timeline.seq(item), _count(item + 1, "record")
     return Action(
         "fork", possible=True, writes=f"a new run of {taken}, up to seq {at}, in {known.directory}", at=at
     )
