@@ -22,7 +22,7 @@ from refold.core.errors import Refused
 from refold.core.records import Fingerprint, Json
 from refold.core.resume import Effect, PlannedCall, ResumeRequest, names_itself
 from refold.core.store.notes import Notes
-from refold.core.store.run_id import is_run_id
+from refold.core.store.run_id import is_run_id, is_segment
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -69,6 +69,8 @@ class AgentEntry(msgspec.Struct, frozen=True):
     """What its tools do, as far as the user knows."""
 
 
+_OF_DIRECTORIES: Final = ("rivumi", "looplane")
+"""Formats whose runs are directories, in the order in which their programs are tried."""
 _FISK_AI = ("fisk-ai", "run", "--resume", "{id}", "--state-dir", "{directory}", "--config", "{config}")
 
 BUILT_IN: Final = (
@@ -105,10 +107,19 @@ class RunAgent:
         self.entry = entry
         self.run = run.absolute()
         self.native = entry.format in ("", NATIVE)
+        self.of_directory = entry.format in _OF_DIRECTORIES
+        self.run_id = self.run.name if self.of_directory else self.run.stem
         self.factory = factory or notes.agent or entry.agent
         self.config = config or notes.config or entry.config
         self.directory = _directory(entry, self.run, "" if factory else notes.cwd)
         """Where it is started."""
+
+    @property
+    def _may_be_named(self) -> bool:
+        """Say whether its id can be given to a program: as an id, and as nothing else."""
+        if self.of_directory:
+            return is_segment(self.run_id) and not self.run_id.startswith("-")
+        return is_run_id(self.run_id)
 
     @property
     def in_screen(self) -> bool:
@@ -134,7 +145,7 @@ class RunAgent:
             expected: the last sequence that a plan was shown for; a native run must still end there.
             calls: those of the open turn: one whose id would be read as something else goes by its number.
         """
-        if not is_run_id(self.run.stem):
+        if not self._may_be_named:
             return ()
         if not self.native:
             return self._filled(self.entry.force if request.force else self.entry.resume)
@@ -161,8 +172,8 @@ class RunAgent:
 
     def problem(self) -> str:
         """Say why it cannot be started; empty where it can."""
-        if not is_run_id(self.run.stem):
-            return f"{self.run.stem!a} is no run id: no program is started with it"
+        if not self._may_be_named:
+            return f"{self.run_id!a} is no run id: no program is started with it"
         if self.native and not self.factory:
             return "which agent it runs is not known: name it with --agent package.module:factory"
         if not self.native and not self.entry.resume:
@@ -189,7 +200,7 @@ class RunAgent:
 
     def _filled(self, words: Sequence[str]) -> tuple[str, ...]:
         known = {
-            "id": self.run.stem,
+            "id": self.run_id,
             "path": str(self.run),
             "directory": str(self.run.parent),
             "config": self.config,
@@ -220,6 +231,24 @@ def agent_of(
         config: likewise.
     """
     return RunAgent(_entry(run, format_name, settings.agents), run, notes, factory=factory, config=config)
+
+
+def session_agent(run: Path, repository: str, configured: Sequence[AgentEntry], notes: Notes) -> RunAgent:
+    """Give the program that goes on with a run directory, started in the repository of its task.
+
+    Which one tells the root: looplane does not look where rivumi keeps its runs (formats/rivumi.md 1); of
+    others it is the one that is installed.
+    """
+    known = [entry for entry in known_agents(configured) if entry.format in _OF_DIRECTORIES]
+    beside = os.path.realpath(run.absolute().parent)
+    named = [entry for entry in known if entry.directory and os.path.realpath(entry.directory) == beside]
+    general = [entry for entry in known if not entry.directory]
+    if "looplane" in Path(beside).parts[-3:]:
+        general = [entry for entry in general if entry.format == "looplane"] or general
+    installed = [entry for entry in general if entry.resume and shutil.which(entry.resume[0]) is not None]
+    entry = (named or installed or general)[0]
+    cwd = repository if entry.cwd == HERE else entry.cwd
+    return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes)
 
 
 def known_agents(configured: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:

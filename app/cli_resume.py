@@ -8,6 +8,8 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
+
 from refold.app.agents import NoAgent, RunAgent, agent_of, spelled
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
@@ -47,6 +49,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     )
     with open_run(arguments.run, settings) as reader:
         path, format_name = reader.path.absolute(), reader.format.name
+        of_directory = reader.session is not None
+    if of_directory:
+        return _session(path, request, arguments, settings, printer)
     notes = NotesStore(settings.notes_dir).read(path)
     agent = agent_of(
         path, format_name, settings, notes, factory=arguments.agent, config=_absolute(arguments.config)
@@ -69,6 +74,42 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     except TornTail as torn:
         printer.error(f"{torn.plan.file.path}: {torn.plan.sentence}; agree to it with --repair")
         return REFUSED
+
+
+def _session(
+    path: Path,
+    request: ResumeRequest,
+    arguments: argparse.Namespace,
+    settings: Settings,
+    printer: Printer,
+) -> int:
+    """Hand a run directory to its program, or say why not; what was decided is noted in any case."""
+    from refold.app.launch import headless
+    from refold.app.session_resuming import make_session_ready, note, prepared_session
+    from refold.core.repair import PlanOutdated
+
+    prepared = prepared_session(path, settings)
+    # First by id: a number stands for the id of a call.
+    request = prepared.plan(request).request
+    merged = {**prepared.noted, **request.decisions}
+    plan = prepared.plan(msgspec.structs.replace(request, decisions=merged))
+    if arguments.plan:
+        _print(plan, prepared.agent, printer, as_json=arguments.json)
+        return FINE if plan.outcome == "accept" else REFUSED
+    if arguments.expect not in (None, plan.last_seq):
+        raise PlanOutdated(f"{plan.run_id}: ends at {plan.last_seq} now", remedy="look at it again")
+    if all(reason.code != "bad_decision" for reason in plan.reasons):
+        note(plan, path, settings)
+    if plan.outcome != "accept":
+        _print(plan, prepared.agent, printer, as_json=arguments.json)
+        return REFUSED
+    command = make_session_ready(prepared, plan, settings)
+    printer.note(f"refold: in {prepared.agent.directory}: {spelled(command)}")
+    printer.flush()
+    ended = headless(command, cwd=prepared.agent.directory)
+    added = prepared_session(path, settings).plan().last_seq - plan.last_seq
+    printer.note(f"refold: {command[0]} {ended.sentence}; the run went on by {added} seq")
+    return ended.status
 
 
 def _absolute(path: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -12,7 +13,8 @@ from refold.app.agents import RunAgent, agent_of
 from refold.app.forking import notes_of
 from refold.app.loading import SLICE, aside, others_first
 from refold.app.resuming import answered, prepare
-from refold.core.resume import ResumeFacts, ResumePlan
+from refold.core.records import Decision
+from refold.core.resume import ResumeFacts, ResumePlan, ResumeRequest, plan_resume
 from refold.core.store.notes import Notes
 from refold.core.store.reader import RunReader
 from refold.core.store.resume import facts_of
@@ -20,18 +22,33 @@ from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.rivumi.plan import SessionFacts
+
+_AS_IT_IS: Final = ResumeRequest()
+_NOTHING: Final[Mapping[str, Decision]] = MappingProxyType({})
 
 
 class Prepared(NamedTuple):
     """What a plan is made from, and what would carry it out."""
 
-    facts: ResumeFacts
+    facts: ResumeFacts | SessionFacts
     agent: RunAgent
     notes: Notes
     last_point: int | None
     """The last sequence at which a fork is legal."""
     before_turn: int | None
     """The last legal one before the open turn."""
+    noted: Mapping[str, Decision] = _NOTHING
+    """What was decided about the calls of a run directory when it was last looked at."""
+
+    def plan(self, request: ResumeRequest = _AS_IT_IS) -> ResumePlan:
+        """Plan a resume of a journal or of a run directory."""
+        command = self.agent.command(request) or None
+        if isinstance(self.facts, ResumeFacts):
+            return plan_resume(self.facts, request, command)
+        from refold.core.rivumi.plan import plan_session_resume
+
+        return plan_session_resume(self.facts, request, command)
 
     @property
     def news(self) -> tuple[str, ...]:
@@ -42,7 +59,7 @@ class Prepared(NamedTuple):
             said.append(f"that {agent.factory} goes on with it")
         if agent.config and agent.config != notes.config:
             said.append(f"that its configuration is {agent.config}")
-        if agent.directory != notes.cwd:
+        if agent.directory != notes.cwd and not agent.of_directory:
             said.append(f"that it is started in {agent.directory}")
         return tuple(said)
 
@@ -73,6 +90,11 @@ async def read_run(
         while not reader.step(SLICE):
             progress(reader.progress)
             await others_first()
+        if reader.session is not None:
+            from refold.app.session_resuming import prepared_session
+
+            last = reader.timeline.legal_fork(reader.timeline.items - 1)
+            return await aside(lambda: prepared_session(path, settings, last_point=last))
         notes = notes_of(settings).read(path)
         agent = agent_of(path, reader.format.name, settings, notes, factory=factory, config=config)
         facts = facts_of(reader, notes=notes)
@@ -96,6 +118,10 @@ def make_ready(prepared: Prepared, plan: ResumePlan, settings: Settings) -> tupl
         RefoldError: the run is not what the plan was made for, or something cannot be written.
     """
     agent, request = prepared.agent, plan.request
+    if plan.answers is not None:
+        from refold.app.session_resuming import make_session_ready
+
+        return make_session_ready(prepared, plan, settings)
     if not agent.native:
         prepare(agent, prepared.notes, request, settings, expected=plan.last_seq)
     elif prepared.news:

@@ -63,6 +63,16 @@ class FingerprintRow(msgspec.Struct, frozen=True):
     """False for the provider: a change of it is never crossed."""
 
 
+class TwoAnswers(msgspec.Struct, frozen=True):
+    """Of a run directory: what its own program answers, and what we do; the stricter decides."""
+
+    ok: bool | None
+    """What its own program answers; None where that cannot be foretold."""
+    code: str
+    """The rule (formats/rivumi.md 10)."""
+    ours: Answer
+
+
 class PlannedCall(msgspec.Struct, frozen=True):
     """One call of the open turn and what becomes of it."""
 
@@ -72,6 +82,8 @@ class PlannedCall(msgspec.Struct, frozen=True):
     verdict: Verdict
     input: Json = None
     decision: Decision | None = None
+    why: str = ""
+    """What the verdict rests on, where that is not the journal."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -162,6 +174,8 @@ class ResumePlan(msgspec.Struct, frozen=True):
     """The argument list that does it; None where there is none."""
     notes: tuple[str, ...] = ()
     """What the reader should know although it stands in nobody's way."""
+    answers: TwoAnswers | None = None
+    """Of a run directory only."""
 
     @property
     def may_be_tried(self) -> bool:
@@ -423,6 +437,17 @@ def _after_reply(facts: ResumeFacts, state: RunState) -> str:
 
 def plan_json(plan: ResumePlan) -> dict[str, Json]:
     """Give a plan as `refold resume --plan --json` prints it (design/contracts.md)."""
+    answers = plan.answers
+    both: dict[str, Json] = {}
+    if answers is not None:
+        decided: dict[str, Json] = {
+            key: {"choice": one.choice, "text": one.text} for key, one in plan.request.decisions.items()
+        }
+        both = {
+            "original": {"ok": answers.ok, "code": answers.code},
+            "ours": answers.ours,
+            "decisions": decided,
+        }
     return {
         "run": plan.run_id,
         "path": plan.path,
@@ -448,4 +473,5 @@ def plan_json(plan: ResumePlan) -> dict[str, Json]:
         "forced": plan.forced,
         "notes": list(plan.notes),
         "command": None if plan.command is None else list(plan.command),
+        **both,
     }

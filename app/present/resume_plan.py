@@ -11,12 +11,14 @@ from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
-from refold.core.resume import FingerprintRow, PlannedCall, ResumePlan, Verdict
+from refold.core.resume import Answer, FingerprintRow, PlannedCall, ResumePlan, TwoAnswers, Verdict
 
 _LABEL: Final = 17
 _VALUE: Final = 24
 _TEXT: Final = 2000
-_OF_CALLS: Final = frozenset({"unknown_call", "withheld"})
+_OF_CALLS: Final = frozenset(
+    {"unknown_call", "withheld", "lost_start", "uncertain_effect", "open_read", "dangling_call"}
+)
 """Reasons that stand beside the call they are about."""
 
 _VERDICTS: Final[dict[Verdict, tuple[str, Role]]] = {
@@ -29,6 +31,11 @@ _DECIDED: Final[dict[str, tuple[str, Role]]] = {
     "rerun": ("will run again", "accent"),
     "failed": ("recorded as failed", "accent"),
     "done": ("recorded as done", "accent"),
+}
+_OURS: Final[dict[Answer, Cell]] = {
+    "accept": Cell(Safe("accepts"), "good"),
+    "ask": Cell(Safe("asks"), "warn"),
+    "refuse": Cell(Safe("refuses"), "problem"),
 }
 _FAILED: Final = "outcome unknown: recorded as failed"
 
@@ -84,7 +91,8 @@ def resume_lines(
     add(_where(plan, width))
     add(_fingerprint(plan.fingerprint, width))
     if plan.calls:
-        add(iter((BLANK, (cell("Calls of the open turn", "strong"),))))
+        heading = "Calls of the open turn" if plan.answers is None else "Calls and checks without a known end"
+        add(iter((BLANK, (cell(heading, "strong"),))))
         for number, call in enumerate(plan.calls):
             add(_call(call, f"#{number + 1} " if len(plan.calls) > 1 else "", width), number)
     add(_writes(plan, news, width))
@@ -111,6 +119,8 @@ def verdict(plan: ResumePlan) -> Line:
     asked: list[str] = []
     if any(reason.code == "torn_tail" for reason in plan.reasons):
         asked.append("agree to the repair of the end")
+    if any(reason.code == "wall_time" for reason in plan.reasons):
+        asked.append("say why it is resumed although it ends at once, or fork it")
     if waiting:
         asked.append(f"decide about {units.plural(waiting, 'call')}")
     if plan.may_be_tried:
@@ -124,7 +134,7 @@ def _obstacles(plan: ResumePlan, width: int) -> Iterator[Line]:
     for reason in plan.reasons:
         if reason.code in _OF_CALLS:
             continue
-        asks = reason.code in ("torn_tail", "lock_unsure")
+        asks = reason.code in ("torn_tail", "lock_unsure", "wall_time") or plan.outcome == "ask"
         label, mark = (
             ("Asked", Cell(Safe("? "), "warn")) if asks else ("Refused", Cell(Safe("✗ "), "problem"))
         )
@@ -143,16 +153,33 @@ def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]
 
 
 def _where(plan: ResumePlan, width: int) -> Iterator[Line]:
-    if not plan.last_seq:
+    answers = plan.answers
+    if answers is not None:
+        yield from _labelled("Answers", _answers(answers), width)
+    elif not plan.last_seq:
         return
-    said = [f"after seq {plan.last_seq}, iteration {plan.next_iteration}"]
+    if plan.last_seq < 0:
+        return
+    turn = "iteration" if answers is None else "step"
+    said = [f"after seq {plan.last_seq}, {turn} {plan.next_iteration}"]
     if plan.tokens_left is not None:
         said.append(f"{units.short(plan.tokens_left)} {'token' if plan.tokens_left == 1 else 'tokens'} left")
     if plan.iterations_left is not None:
-        said.append(f"{units.plural(plan.iterations_left, 'iteration')} left")
+        said.append(f"{units.plural(plan.iterations_left, turn)} left")
     yield from _labelled("Goes on", (cell(" · ".join(said)),), width)
     for note in plan.notes:
         yield from _labelled("", (cell(note, "dim", _TEXT),), width)
+
+
+def _answers(answers: TwoAnswers) -> tuple[Cell, ...]:
+    """Say what its own program would answer, and what we do."""
+    theirs: Cell = Cell(Safe("accepts"), "good")
+    if answers.ok is None:
+        theirs = cell(f"cannot be foretold ({answers.code})", "warn")
+    elif not answers.ok:
+        theirs = cell(f"refuses ({answers.code})", "problem")
+    ours = _OURS[answers.ours]
+    return (cell("its program "), theirs, cell(" · Refold "), ours, cell(" · the stricter decides", "dim"))
 
 
 def _fingerprint(rows: Sequence[FingerprintRow], width: int) -> Iterator[Line]:
@@ -214,6 +241,10 @@ def _call(call: PlannedCall, number: str, width: int) -> Iterator[Line]:
 def _why(call: PlannedCall) -> tuple[Cell, ...]:
     """Say what a verdict rests on, or what a decision will put on record."""
     decision = call.decision
+    if call.why:
+        # Of a run directory: its own program goes on with it, and hears of no decision.
+        noted = "" if decision is None else f"; noted: {decision.choice} {decision.text}".rstrip()
+        return (cell(call.why, "dim"), cell(noted, "text", _TEXT))
     if decision is None:
         because = {
             "reused": "its result is in the journal",
@@ -235,6 +266,13 @@ def _writes(plan: ResumePlan, news: Sequence[str], width: int) -> Iterator[Line]
         return
     yield BLANK
     yield (cell("What will be written", "strong"),)
+    if plan.answers is not None:
+        count = len(plan.request.decisions)
+        if count:
+            said = f"{units.plural(count, 'decision')}, in Refold's own notes on this run, once made"
+            yield from flow((cell("  "), cell(said)), width, 2)
+        yield from flow((cell("  then what its program writes", "dim"),), width, 2)
+        return
     written: list[tuple[str, Role]] = []
     if plan.repair is not None:
         written.append((plan.repair.sentence, "text" if plan.request.repair else "warn"))

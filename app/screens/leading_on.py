@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
@@ -21,14 +22,20 @@ from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeAnswer, ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.core.errors import RefoldError
+from refold.core.resume import ResumePlan
 from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
 
 
 async def resume(screen: Screen[None], chosen: Chosen) -> None:
     """Ask about a resume, and do what was chosen; call it from a worker of the screen."""
     path, hint, settings, _ = chosen
-    dialog = ResumeScreen(path.stem, partial(read_run, path, hint, settings))
+    dialog = ResumeScreen(
+        _name(path), partial(read_run, path, hint, settings), lambda plan: _note(plan, path, settings)
+    )
     answer = await screen.app.push_screen_wait(dialog)
     if answer is None:
         return
@@ -44,7 +51,7 @@ async def fork(screen: Screen[None], chosen: Chosen) -> None:
     """Ask about a fork, make it, and open the new run; call it from a worker of the screen."""
     path, hint, settings, at = chosen
     dialog = ForkScreen(
-        path.stem,
+        _name(path),
         lambda: RunReader.open(path, hint=hint, cache=settings.cache_dir),
         lambda plan: make_fork(plan, settings),
         at,
@@ -53,7 +60,17 @@ async def fork(screen: Screen[None], chosen: Chosen) -> None:
     forked = await screen.app.push_screen_wait(dialog)
     if forked is not None:
         screen.app.push_screen(RunScreen(forked.path, settings=settings, hint=hint))
-        _tell(screen, path.stem, forked)
+        _tell(screen, _name(path), forked)
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".json")
+
+
+def _note(plan: ResumePlan, path: Path, settings: Settings) -> None:
+    from refold.app.session_resuming import note
+
+    note(plan, path, settings)
 
 
 def _tell(screen: Screen[None], parent: str, forked: Forked) -> None:

@@ -17,6 +17,7 @@ from refold.app.agents import spelled
 from refold.app.failure import words
 from refold.app.going_on import Prepared
 from refold.app.lines import Cell, FixedRows, Line
+from refold.app.loading import aside
 from refold.app.present import resume_plan as present
 from refold.app.present.layout import cell
 from refold.app.safe import Safe, wrap
@@ -26,7 +27,7 @@ from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.records import Decision
-from refold.core.resume import PlannedCall, ResumePlan, ResumeRequest, plan_resume
+from refold.core.resume import PlannedCall, ResumeFacts, ResumePlan, ResumeRequest
 
 _ROWS: Final = 8
 """Rows of the dialog beside its list: frame, title, verdict, what is typed, keys, and blank ones."""
@@ -74,14 +75,18 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
     CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("resume")]
 
-    def __init__(self, run_id: str, prepare: Prepare) -> None:
+    def __init__(
+        self, run_id: str, prepare: Prepare, note: Callable[[ResumePlan], None] | None = None
+    ) -> None:
         """Ask about a run.
 
         Args:
             run_id: Its id, for the title while it is read.
             prepare: Reads what the plan depends on; tells its progress from 0 to 1.
+            note: Notes what is decided about a run directory as soon as it is; on a thread of its own.
         """
         super().__init__()
+        self._note = note
         self._run_id = run_id
         self._prepare = prepare
         self._prepared: Prepared | None = None
@@ -143,15 +148,15 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             return
         self._failed = None
         self._unseen = True
-        self._decide(self._request)
+        decided = self._request.decisions or self._prepared.noted
+        self._decide(msgspec.structs.replace(self._request, decisions=decided))
 
     def _decide(self, request: ResumeRequest) -> None:
         """Plan anew for another request, and draw it."""
         if self._prepared is None:
             return
         self._request = request
-        command = self._prepared.agent.command(request)
-        self._plan = plan_resume(self._prepared.facts, request, command or None)
+        self._plan = self._prepared.plan(request)
         self._draw()
         self.refresh_bindings()
 
@@ -243,10 +248,12 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
 
     def _may_be_forced(self, codes: set[str], prepared: Prepared) -> bool:
         """Say whether force would help: a fingerprint is what it goes past, and nothing else."""
-        agent = prepared.agent
+        agent, facts = prepared.agent, prepared.facts
+        if not isinstance(facts, ResumeFacts):
+            return self._request.force or "wall_time" in codes
         if not (agent.native or agent.entry.force) or codes & _FINAL:
             return False
-        return self._request.force or "fingerprint" in codes or prepared.facts.now is None
+        return self._request.force or "fingerprint" in codes or facts.now is None
 
     def action_close(self) -> None:
         """Leave the run as it is."""
@@ -311,7 +318,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
         if call is None or number is None or self._prepared is None:
             return
         self._asked_about = number
-        undecided = plan_resume(self._prepared.facts).calls[number].verdict
+        undecided = self._prepared.plan().calls[number].verdict
         if choice == "done":
             text = call.decision.text if call.decision is not None else ""
             self._prompt.open(Safe("its result was"), text, purpose="done")
@@ -326,6 +333,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
         if call is not None and number is not None:
             decisions = {key: value for key, value in self._request.decisions.items() if key != call.id}
             self._decide(msgspec.structs.replace(self._request, decisions=decisions))
+            self._note_decisions()
             self.listing.go(self._drawn.first_line(number))
 
     @property
@@ -364,4 +372,16 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             return
         decisions = {**self._request.decisions, self._plan.calls[number].id: decision}
         self._decide(msgspec.structs.replace(self._request, decisions=decisions))
+        self._note_decisions()
         self.listing.go(self._drawn.first_line(next(iter(present.undecided(self._plan)), number)))
+
+    @work(group="note", exclusive=True)
+    async def _note_decisions(self) -> None:
+        """Note what is decided about a run directory: it has no place for it, and may never go on."""
+        plan, note = self._plan, self._note
+        if note is None or plan is None or plan.answers is None:
+            return
+        try:
+            await aside(lambda: note(plan))
+        except RefoldError as error:
+            self.notify(f"The decision was not noted: {error}", severity="warning", markup=False)

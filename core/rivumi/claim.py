@@ -119,7 +119,7 @@ def plan_claim(snapshot: Snapshot, decisions: Mapping[str, Decision]) -> ClaimPl
     manifest = reading.manifest
     if manifest is None:
         raise _refused(found)
-    open_calls = _open_calls(found, reading, manifest)
+    open_calls = open_calls_of(found, reading, manifest)
     _require_decisions(found, open_calls, decisions)
     closing = [step for call in open_calls for step in _closed(call, decisions[call.id], reading, manifest)]
     ended = [*_ended(reading, manifest)]
@@ -179,7 +179,8 @@ _STANDS: Final[Mapping[Standing, str]] = {
 }
 
 
-def _open_calls(found: Verdict, reading: Reading, manifest: Manifest) -> tuple[OpenCall, ...]:
+def open_calls_of(found: Verdict, reading: Reading, manifest: Manifest) -> tuple[OpenCall, ...]:
+    """Give the calls and checks that somebody has to decide before a claim."""
     calls: dict[str, OpenCall] = {}
     arguments = {call.id: call.arguments for call in calls_of(manifest)}
     again = Decision("rerun")
