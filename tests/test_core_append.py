@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import threading
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -41,7 +43,7 @@ from refold.core.records import (
 )
 from refold.core.repair import TornTail
 from refold.core.store import journal as journal_module
-from refold.core.store.journal import JournalStore
+from refold.core.store.journal import JournalStore, SystemStamps, stamp_of
 from refold.core.store.lock import holder_of
 
 
@@ -72,6 +74,20 @@ class TestAppend:
         assert written[4].time == "2026-01-01T00:00:00Z"
         assert isinstance(written[3], UserRecord)
         assert written[3].message == user("line\nbreak \u2028 é \x1b").message
+
+    def test_the_system_clock_is_written_as_any_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stamps = SystemStamps()
+        for nanoseconds in (0, 999, 1_000, 1_767_225_599_999_999_999, 1_767_225_600_000_000_000, 5, 10**18):
+            monkeypatch.setattr(time, "time_ns", lambda now=nanoseconds: now)
+            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds // 1000)
+            assert stamps() == stamp_of(moment)
+
+    def test_a_record_has_the_time_of_its_append(self, tmp_path: Path) -> None:
+        before = stamp_of(datetime.now(UTC))
+        with JournalStore(tmp_path).create("a", META) as journal:
+            journal.append(user("x"))
+        times = [record.time or "" for record in records(tmp_path / "a.json")]
+        assert before <= times[0] <= times[1] <= stamp_of(datetime.now(UTC))
 
     def test_opening_goes_on_where_it_ended(self, store: JournalStore) -> None:
         store.create("a", META).close()

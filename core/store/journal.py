@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,9 +69,25 @@ class WritableFormat(Format, Protocol):
         ...
 
 
-def utc_now() -> datetime:
-    """Give the time of the system's clock."""
-    return datetime.now(UTC)
+def stamp_of(moment: datetime) -> str:
+    """Write a time as our records have it: RFC 3339, UTC, microseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class SystemStamps:
+    """The system's clock as such texts; what stays the same for a second is made once a second."""
+
+    def __init__(self) -> None:
+        self._second = (-1, "")
+
+    def __call__(self) -> str:
+        """Give the time."""
+        seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+        known, text = self._second
+        if seconds != known:
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+            self._second = (seconds, text)
+        return f"{text}.{rest // 1000:06}Z"
 
 
 class Journal:
@@ -91,7 +108,7 @@ class Journal:
         decoder: Decoder,
         empty: bool,
         last_seq: int,
-        clock: Callable[[], datetime],
+        stamps: Callable[[], str],
         repaired: RepairPlan | None = None,
     ) -> None:
         self.run_id = run_id
@@ -106,7 +123,7 @@ class Journal:
         self._decoder = decoder
         self._empty = empty
         self._last_seq = last_seq
-        self._clock = clock
+        self._stamps = stamps
         self._end = os.fstat(own.fileno()).st_size
         self._directory_done = False
         self._one_at_a_time = threading.RLock()
@@ -178,7 +195,7 @@ class Journal:
             return seq
 
     def _stamped(self, record: Record, seq: int) -> Record:
-        now = self._clock().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = self._stamps()
         if isinstance(record, MetaRecord):
             record = msgspec.structs.replace(
                 record,
@@ -267,11 +284,11 @@ class JournalStore:
         directory: Path,
         format: WritableFormat = NATIVE,  # noqa: A002 - callers say format=
         *,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self._format = format
-        self._clock = clock
+        self._stamps = SystemStamps() if clock is None else lambda: stamp_of(clock())
 
     def path_of(self, run_id: str) -> Path:
         """Give the path of a run, which need not exist.
@@ -315,7 +332,7 @@ class JournalStore:
                 decoder=self._format.decoder(b""),
                 empty=True,
                 last_seq=0,
-                clock=self._clock,
+                stamps=self._stamps,
             )
             journal.append(msgspec.structs.replace(meta, seq=1))
             undo.pop_all()
@@ -386,7 +403,7 @@ class JournalStore:
                 decoder=decoder,
                 empty=tail.empty,
                 last_seq=tail.last_seq,
-                clock=self._clock,
+                stamps=self._stamps,
                 repaired=repair,
             )
 
