@@ -6,7 +6,7 @@ import argparse
 
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
-from refold.app.cli_run import WrongPlace, item_at, open_run
+from refold.app.cli_run import WrongPlace, item_at, open_run, target
 from refold.app.cli_session import print_state, session_of
 from refold.app.settings import Settings
 from refold.core.errors import EmptyJournal, FoldError, RefoldError, StoreError, TooLarge
@@ -21,18 +21,21 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """Print the state of each run; the largest exit code counts."""
     worst = FINE
     for number, name in enumerate(arguments.runs):
+        wanted = target(name)
+        place = wanted.place or arguments.at
         try:
-            directory = session_of(name, settings)
+            directory = session_of(wanted.run, settings)
             if directory is not None:
-                worst = max(worst, print_state(arguments, directory, name, printer))
+                here = argparse.Namespace(**{**vars(arguments), "at": place})
+                worst = max(worst, print_state(here, directory, name, printer))
                 continue
-            with open_run(name, settings) as reader:
+            with open_run(wanted.run, settings) as reader:
                 if arguments.json:
-                    code = _as_json(reader, name, arguments.at, printer, salvage=arguments.salvage)
+                    code = _as_json(reader, name, place, printer, salvage=arguments.salvage)
                 else:
                     if number:
                         printer.raw("\n")
-                    code = _as_text(reader, name, arguments.at, printer, salvage=arguments.salvage)
+                    code = _as_text(reader, name, place, printer, salvage=arguments.salvage)
         except MemoryError:
             error = TooLarge(f"{name}: its state does not fit into memory")
             code = _failed(error, name, printer, as_json=arguments.json)

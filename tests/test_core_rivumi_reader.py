@@ -122,6 +122,21 @@ def test_one_event_in_full_from_the_command_line(tmp_path: Path, capsys: pytest.
     assert "the last one is 22" in capsys.readouterr().err
 
 
+def test_the_state_at_a_sequence_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make("16-pending-approval", tmp_path)
+    assert main(["state", "--json", f"{run}@7"]) == 0
+    state = json.loads(capsys.readouterr().out)["state"]
+    assert state["events"]["last_sequence"] == 7
+    assert [call["id"] for call in state["events"]["open_calls"]] == ["call_read_1"]
+    assert main(["state", "--json", str(run)]) == 0
+    state = json.loads(capsys.readouterr().out)["state"]
+    assert (state["events"]["phase"], state["events"]["open_calls"]) == ("waiting_approval", [])
+    assert state["manifest"]["pending_action"]["action_id"] == "call_edit_1"
+    assert state["differences"] == []
+
+
 def test_what_cannot_be_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunNotFound, match="no run lies in this directory"):
         RunReader.open(tmp_path)

@@ -93,7 +93,7 @@ def _calls(now: EventsState, past: EventsState | None, width: int) -> Iterator[L
     for call in now.open_calls[:_MOST]:
         role: Role = "problem" if call.uncertain else "warn"
         said = "may have changed something" if call.uncertain else "only reads"
-        yield from _call("open", call, f"started at {call.started}, no end so far: {said}", role, width)
+        yield from _call("open", call, f"started at {call.started}, no end: {said}", role, width)
     if now.waiting is not None:
         call = now.waiting
         said = "allowed, not started" if call.decided is not None else "waits for an answer"
@@ -131,7 +131,7 @@ def _manifest(view: SessionState, width: int) -> Iterator[Line]:
         yield from flow((cell(note, "dim"),), width)
     yield from _row("phase", manifest.phase, width)
     yield from _row("step", str(manifest.step), width)
-    yield from _row("last sequence", str(manifest.last_event_sequence), width)
+    yield from _row("last seq", str(manifest.last_event_sequence), width)
     yield from _row("tokens", _tokens(manifest.tokens), width)
     yield from _row("model", f"{manifest.provider} {manifest.model}  {manifest.protocol}", width)
     yield from _row("messages", str(len(manifest.messages)), width)
@@ -153,7 +153,7 @@ def _manifest(view: SessionState, width: int) -> Iterator[Line]:
 
 
 def _tokens(tokens: Tokens) -> str:
-    cached = f" ({units.grouped(tokens.cached)} from the cache)" if tokens.cached else ""
+    cached = f" ({units.grouped(tokens.cached)} cached)" if tokens.cached else ""
     return f"{units.grouped(tokens.input)} in{cached} · {units.grouped(tokens.output)} out"
 
 
