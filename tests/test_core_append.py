@@ -43,7 +43,8 @@ from refold.core.records import (
 )
 from refold.core.repair import TornTail
 from refold.core.store import journal as journal_module
-from refold.core.store.journal import JournalStore, SystemStamps, stamp_of
+from refold.core.store.clock import SystemStamps, stamp_of
+from refold.core.store.journal import JournalStore
 from refold.core.store.lock import holder_of
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -35,6 +34,7 @@ from refold.core.journal_text import fold_bytes
 from refold.core.records import VERSION, IncompleteRecord, MetaRecord, Record, UnknownRecord
 from refold.core.repair import RepairPlan, TornTail
 from refold.core.state import RunState
+from refold.core.store.clock import SystemStamps, stamp_of
 from refold.core.store.files import (
     append_durably,
     create_private,
@@ -67,27 +67,6 @@ class WritableFormat(Format, Protocol):
     def plain_line(self, record: Record, version: int) -> bytes | None:
         """Give that line if it is sure to be read again; None where only reading it tells."""
         ...
-
-
-def stamp_of(moment: datetime) -> str:
-    """Write a time as our records have it: RFC 3339, UTC, microseconds."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-class SystemStamps:
-    """The system's clock as such texts; what stays the same for a second is made once a second."""
-
-    def __init__(self) -> None:
-        self._second = (-1, "")
-
-    def __call__(self) -> str:
-        """Give the time."""
-        seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-        known, text = self._second
-        if seconds != known:
-            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-            self._second = (seconds, text)
-        return f"{text}.{rest // 1000:06}Z"
 
 
 class Journal:

@@ -45,6 +45,7 @@ from refold.core.rivumi.draft import PROMPT, SessionManifest
 from refold.core.rivumi.event_line import event_line
 from refold.core.rivumi.snapshot import Snapshot
 from refold.core.rivumi.task import Task
+from refold.core.store.clock import utc_now
 from refold.core.store.event_writer import EventWriter
 from refold.core.store.files import (
     fsync_directory,
@@ -55,7 +56,6 @@ from refold.core.store.files import (
     replace_atomically,
     shown,
 )
-from refold.core.store.journal import utc_now
 from refold.core.store.session_files import LOCK, MANIFEST, SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
 from refold.core.store.session_run import Session

@@ -26,6 +26,7 @@ import msgspec
 from refold.core.errors import LeaseLost, NotRegular, StoreError, TooLarge
 from refold.core.rivumi.draft import SessionManifest
 from refold.core.rivumi.snapshot import RESUME_LIMIT
+from refold.core.store.clock import utc_now
 from refold.core.store.files import (
     open_regular,
     read_range,
@@ -35,7 +36,6 @@ from refold.core.store.files import (
     write_all,
     write_failed,
 )
-from refold.core.store.journal import utc_now
 from refold.core.store.lock import RunLock
 from refold.core.store.session_files import LOCK, MANIFEST
 
