@@ -48,6 +48,8 @@ class SessionReading(Reading):
         super().__init__(reader, window)
         self._session = reader
         self._decoder = cast("EventDecoder", reader.decoder)
+        self._stands: tuple[object, Status] | None = None
+        """The status, and of which state of the files it is."""
 
     @property
     def _events(self) -> EventTimeline:
@@ -83,6 +85,12 @@ class SessionReading(Reading):
         """Give the status as the list of runs does."""
         if held:
             return RUNNING
+        key = (self.timeline.items, self.timeline.torn is not None, self._session.beside)
+        if self._stands is None or self._stands[0] != key:
+            self._stands = (key, self._standing())
+        return self._stands[1]
+
+    def _standing(self) -> Status:
         session, timeline = self._session, self._events
         log = LogFacts()
         log.events = timeline.items
@@ -126,8 +134,10 @@ class SessionReading(Reading):
             found = verdict(self._session.snapshot())
         except StoreError:
             return None
-        manifest = self._session.manifest
+        manifest, timeline = self._session.manifest, self._events
         if manifest is not None and manifest.terminal:
+            return None
+        if manifest is None and timeline.items and timeline.terminal(timeline.items - 1) is not None:
             return None
         code = "" if found.original.ok else found.original.code
         if not code and found.ours.reasons:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from refold.core.columns import ASSISTANT, RECOVERED, RESULT, SEQUENCED, Row
-from refold.core.findings import Allowed, forks_before
+from refold.core.findings import Allowed, Finding, forks_before
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.history import History
 from refold.core.timeline import Timeline
+
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "E_SEQ_GAP": "its own program resumes no log with gaps",
+    "E_OVERSIZE": "its own program's replay refuses it; Raw shows every byte",
+}
+"""Where a log is not like a journal."""
 
 
 class Life:
@@ -170,6 +180,11 @@ class EventTimeline(Timeline):
             and not self.external
             and (self.breaks is None or item < self.breaks)
         )
+
+    def _finding(self, index: int) -> Finding:
+        found = super()._finding(index)
+        remedy = _REMEDIES.get(found.code)
+        return found if remedy is None else msgspec.structs.replace(found, remedy=remedy)
 
     def legal_item(self, last_item: int) -> int | None:
         """Give the last item, up to one, after which a fork is legal."""

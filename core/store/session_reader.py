@@ -73,6 +73,11 @@ class SessionReader(RunReader):
         return timeline
 
     @property
+    def beside(self) -> object:
+        """What is equal as long as the files beside the log are the same."""
+        return self._seen
+
+    @property
     def manifest(self) -> Manifest | None:
         """What `session.json` claims now; None where it is missing or cannot be read."""
         return self._facts()[0]
