@@ -205,7 +205,8 @@ async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Se
     app = explaining(given, directory, "rivumi")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
-        assert "resumed" in page(screen)
+        assert "It stopped while replace_text (calc.py) was in flight." in page(screen)
+        assert "It can be resumed once something is decided." in page(screen)
 
 
 async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:

@@ -17,14 +17,18 @@ from refold.app.safe import Safe
 from refold.core.patterns import Pattern, Patterns
 from refold.core.postmortem import Action, ActionName, Damage, InFlight, Postmortem
 from refold.core.records import Json
+from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.verdict import Verdict as SessionVerdict
 from refold.core.timeline import Timeline
+from refold.core.verdict import telling
 
 Target: TypeAlias = Landing | ActionName | None
 """Where Enter leads from a line: to a record, to an action, or nowhere."""
 
 _TEXT: Final = 2000
 _ARGUMENTS: Final = 8
+_ARGUMENT: Final = 40
+_CALLS: Final = 20
 _DEEP: Final = 4
 _EFFECTS: Final[Mapping[str, tuple[str, Role]]] = {
     "read": ("only reads", "good"),
@@ -42,7 +46,7 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
 KEY_IDS: Final = tuple(key for key, _ in _ACTIONS.values())
 """The keys that are named on the screen."""
 _LOOKS: Final[dict[str, Role]] = {"completed": "good", "running": "good", "ready": "fork"}
-_OUTCOMES: Final = {
+_OUTCOMES: Final[Mapping[str, tuple[str, Role]]] = {
     "accept": ("It can be resumed.", "good"),
     "ask": ("It can be resumed once something is decided.", "warn"),
     "refuse": ("It cannot be resumed as it is.", "problem"),
@@ -114,25 +118,34 @@ def postmortem_lines(
     _patterns(page, patterns, rows.timeline)
     page.heading("What you can do")
     for action in post.actions:
-        _action(page, action, shown_keys)
+        _action(page, action, shown_keys, trouble=bool(post.in_flight or broken))
     return page.drawn
 
 
 def session_lines(found: SessionVerdict, width: int) -> Drawn:
     """Give what is known of a run that is a directory of its own."""
     page = _Page(width)
+    uncertain = found.ours.uncertain
+    if uncertain:
+        names = ", ".join(_called(call) for call in uncertain[:_ARGUMENTS])
+        were, they = ("was", "it") if len(uncertain) == 1 else ("were", "they")
+        page.text(f"It stopped while {names} {were} in flight.", "problem", indent=0)
+        page.text(f"Nobody can say for sure whether {they} ran: look first.", "strong", indent=0)
     words, role = _OUTCOMES[found.outcome]
-    page.add(paragraph(Safe(words), width, "good" if role == "good" else "problem"))
+    page.text(words, "strong" if uncertain else role, indent=0)
     if found.reasons:
         page.heading("Why")
         for reason in found.reasons:
             page.text(reason.message)
-    if found.ours.uncertain:
-        page.heading("In flight", "outcome unknown")
-        for call in found.ours.uncertain:
-            effect, effect_role = _EFFECTS.get(call.effect, _EFFECTS["unknown"])
-            left = (Cell(Safe("  ")), cell(call.name, "call", 60))
-            page.add((spread(left, (Cell(Safe(effect), effect_role),), width),))
+    if uncertain:
+        page.heading("In flight", units.plural(len(uncertain), "call"))
+    for call in uncertain[:_CALLS]:
+        target = Landing(call.requested if call.started is None else call.started)
+        effect, look = _EFFECTS["write" if call.effect else "unknown"]
+        _call(page, call.name or call.id, call.arguments, (effect, look), target)
+        page.text(
+            "outcome unknown: it was started, and no end of it is recorded", "problem", target, indent=4
+        )
     if found.ours.notes:
         page.heading("Worth knowing")
         for note in found.ours.notes:
@@ -154,35 +167,43 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
         page.text("nothing: no call waits for a result", "dim")
         return
     page.heading("In flight", units.plural(len(flying), "call"))
-    for each in flying:
+    for each in flying[:_CALLS]:
         target = Landing(each.seq)
-        effect, role = _EFFECTS[each.effect]
-        named = [Cell(Safe("  ")), cell(each.call.name, "call", 60)]
-        if not _has_many(each.call.input):
-            named += [Cell(Safe("  ")), *argument_cells(each.call.input, _TEXT)]
-        page.add((spread(named, (Cell(Safe(f"  {effect}"), role),), page.width),), target)
-        page.add(_arguments(each, page.width), target)
+        _call(page, each.call.name, each.call.input, _EFFECTS[each.effect], target)
         page.text(
             each.outcome,
             "dim" if each.withheld or each.effect in ("read", "idempotent") else "problem",
             target,
             indent=4,
         )
+    if len(flying) > _CALLS:
+        page.text(f"and {units.plural(len(flying) - _CALLS, 'call')} more", "dim")
 
 
-def _arguments(each: InFlight, width: int) -> Iterator[Line]:
-    given = each.call.input
-    if not isinstance(given, dict) or not _has_many(given):
+def _called(call: CallLife) -> str:
+    given = telling(call.arguments)
+    return f"{call.name or call.id} ({given[:_ARGUMENT]})" if given else call.name or call.id
+
+
+def _call(page: _Page, name: str, given: Json, effect: tuple[str, Role], target: Target) -> None:
+    """Show a call: its name and what it does, and its arguments beside it or below."""
+    named = [Cell(Safe("  ")), cell(name, "call", 60)]
+    many = isinstance(given, dict) and len(given) > 1
+    if not many:
+        named += [Cell(Safe("  ")), *argument_cells(given, _TEXT)]
+    page.add((spread(named, (cell(f"  {effect[0]}", effect[1]),), page.width),), target)
+    if many:
+        page.add(_arguments(given, page.width), target)
+
+
+def _arguments(given: Json, width: int) -> Iterator[Line]:
+    if not isinstance(given, dict):
         return
     for name, value in list(given.items())[:_ARGUMENTS]:
         label = (Cell(Safe("    ")), cell(f"{name} ", "dim", 30))
         yield fit((*label, *argument_cells({"": value}, _TEXT)), width)
     if len(given) > _ARGUMENTS:
         yield fit((cell(f"    and {len(given) - _ARGUMENTS:,} more", "dim"),), width)
-
-
-def _has_many(given: Json) -> bool:
-    return isinstance(given, dict) and len(given) > 1
 
 
 def _last(page: _Page, post: Postmortem, rows: TimelineRows) -> None:
@@ -252,8 +273,10 @@ def _pattern(page: _Page, pattern: Pattern, timeline: Timeline) -> None:
     )
 
 
-def _action(page: _Page, action: Action, shown_keys: Mapping[str, str]) -> None:
+def _action(page: _Page, action: Action, shown_keys: Mapping[str, str], *, trouble: bool) -> None:
     key_id, title = _ACTIONS[action.name]
+    if action.name == "fork" and not trouble:
+        title = "Fork"
     role: Role = "text" if action.possible else "dim"
     key = Cell(
         safe.fit(safe.line(f"  {shown_keys.get(key_id, '')}", 12), 7), "key" if action.possible else "dim"
