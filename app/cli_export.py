@@ -12,6 +12,7 @@ from typing import Final
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import OutputFailed, Printer, is_terminal
 from refold.app.cli_run import item_at, open_run, target
+from refold.app.lines import Rows
 from refold.app.present.units import plural
 from refold.app.safe import line
 from refold.app.settings import Settings
@@ -53,13 +54,13 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         source = Source(reader, redactor, last)
         if out is None:
             on_terminal = is_terminal(sys.stdout)
-            _to_output(_text(arguments.format, source, ascii_text=on_terminal), printer)
+            _to_output(text_of(arguments.format, source, ascii_text=on_terminal), printer)
         elif arguments.format == "bundle":
             from refold.core.store.bundle import write_bundle
 
             write_file(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
         else:
-            write_text(out, _text(arguments.format, source, ascii_text=False))
+            write_text(out, text_of(arguments.format, source, ascii_text=False))
         damaged = timeline.findings
     printer.note(f"refold: {_told(redactor)}")
     if any(finding.severity == "error" for finding in damaged):
@@ -75,7 +76,7 @@ def _told(redactor: Redactor) -> str:
     return f"{said}; {hint}"
 
 
-def _text(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
+def text_of(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
     """Give an export as text; only what writes this format is imported."""
     if name == "md":
         from refold.core.export.markdown import markdown
@@ -98,16 +99,31 @@ def _text(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
 
 def _drawn(name: str, source: Source) -> Iterator[str]:
     from refold.app.present.drawing import SharedRows, cast, svg
-    from refold.app.present.rows import TimelineRows
 
     reader: RunReader = source.reader
     timeline = reader.timeline
     title = line(f"refold · {source.redactor.text(reader.run_id)}")
-    count = timeline.rows if source.items >= timeline.items else timeline.first_row(source.items)
-    rows = SharedRows(TimelineRows(timeline, source.glimpse, reader.decoder), count, source.redactor.text)
+    count = timeline.first_row(source.items)
+    rows = SharedRows(_rows(source), count, source.redactor.text)
     if name == "svg":
         return svg(title, rows)
     return cast(title, rows, timeline, source.items, timeline.first_seconds)
+
+
+def _rows(source: Source) -> Rows:
+    """Give the rows that the screen would show, made of redacted records."""
+    from refold.core.rivumi.timeline import EventTimeline
+
+    reader, timeline = source.reader, source.reader.timeline
+    if isinstance(timeline, EventTimeline):
+        from refold.app.present.session_rows import SessionRows
+        from refold.core.formats.rivumi import EventDecoder
+
+        prompt = source.head().prompt
+        return SessionRows(timeline, source.glimpse, EventDecoder(), prompt=prompt)
+    from refold.app.present.rows import TimelineRows
+
+    return TimelineRows(timeline, source.glimpse, reader.decoder)
 
 
 def _to_output(pieces: Iterable[str], printer: Printer) -> None:

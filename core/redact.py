@@ -29,6 +29,8 @@ _PLAIN: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n"
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]', re.DOTALL)
 _NAMES: Final = frozenset({"name", "key", "header", "variable", "env", "field"})
 _VALUES: Final = frozenset({"value", "val", "content"})
+_LONGEST_VALUE: Final = 1 << 16
+"""So much of a value is looked at to tell whether it is one because of its key."""
 _SHORTEST: Final = 7
 """Nothing shorter is a secret, unless it stands behind a key that says so."""
 _LONGEST_NAME: Final = 200
@@ -110,9 +112,11 @@ class Redactor:
         """Give the text of a JSON value without secrets; also where it is none."""
         if not self.on:
             return text
-        text = self._replaced(text, _merged(_in_json(text)))
+        # All of it at once is quick and tells whether its strings have to be looked at one by one.
+        suspicious = next(_looked_at(text), None) is not None
+        text = self._replaced(text, _merged(_in_json(text, closely=suspicious)))
         # Damage may turn inside and outside of strings around: look once more, at all of it.
-        return text if _is_json(text) else self.text(text)
+        return text if not suspicious or _is_json(text) else self.text(text)
 
     def _window(self, held: bytes) -> tuple[bytes, bytes]:
         """Part what is surely done from what a secret may still reach into."""
@@ -199,8 +203,13 @@ def _looked_at(text: str) -> Iterator[Found]:
             yield Found(read.origin(span.start), read.origin(span.end), span.kind)
 
 
-def _in_json(text: str) -> Iterator[Found]:
-    """Find secrets in the strings of a JSON text, knowing the key that each stands behind."""
+def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
+    """Find secrets in the strings of a JSON text, knowing the key that each stands behind.
+
+    Args:
+        text: what may be JSON.
+        closely: look into the strings too, not only at their keys.
+    """
     keys: list[str] = [""]
     key = name = ""
     token = _TOKEN.search(text)
@@ -211,9 +220,10 @@ def _in_json(text: str) -> Iterator[Found]:
             inner = word[1:-1] if word.endswith('"') and len(word) > 1 else word[1:]
             if following is not None and following[0] == ":":
                 key = _read(inner) if len(inner) <= _LONGEST_NAME else ""
-                yield from _shifted(_looked_at(inner), token.start() + 1)
+                if closely:
+                    yield from _shifted(_looked_at(inner), token.start() + 1)
             else:
-                yield from _of_string(inner, key, name, token.start() + 1)
+                yield from _of_string(inner, key, name, token.start() + 1, closely=closely)
                 if key.lower() in _NAMES and len(inner) <= _LONGEST_NAME:
                     name = _read(inner)
         elif word in "{[":
@@ -226,17 +236,18 @@ def _in_json(text: str) -> Iterator[Found]:
         token = following
 
 
-def _of_string(inner: str, key: str, name: str, start: int) -> Iterator[Found]:
+def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) -> Iterator[Found]:
     """Find secrets in one string value; behind some keys it is one as a whole."""
     if key:
-        value = _read(inner)
+        value = _read(inner[:_LONGEST_VALUE])
         kind = is_secret_value(key, value)
         if not kind and name and key.lower() in _VALUES:
             kind = is_secret_value(name, value)
         if kind:
             yield Found(start, start + len(inner), kind)
             return
-    yield from _shifted(_looked_at(inner), start)
+    if closely:
+        yield from _shifted(_looked_at(inner), start)
 
 
 def _read(inner: str) -> str:

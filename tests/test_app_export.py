@@ -22,6 +22,7 @@ from tests import story
 from tests.secret_story import Secret, secrets
 
 from refold.app.cli import main
+from refold.app.cli_export import text_of
 from refold.core.errors import Refused, StoreError, WriteFailed
 from refold.core.export.entries import visible
 from refold.core.export.html import html as page
@@ -181,18 +182,23 @@ def write(path: Path, *texts: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["v2", "v3"])
-@pytest.mark.parametrize("name", TEXT_FORMATS)
-def test_every_format_of_every_journal_parses(
-    name: str, version: str, journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    for run in sorted((journals / version).glob("*.json")):
-        if run.name == "expected.json":
-            continue
-        assert export(run, name, out) == 0, run
-        CHECKS[name](out.read_text())
-        capsys.readouterr()
+@pytest.mark.parametrize("place", ["fisk-ai/v2", "fisk-ai/v3", "rivumi"])
+def test_every_format_of_every_run_parses(place: str, journals: Path, tmp_path: Path) -> None:
+    runs = [
+        path
+        for path in sorted((journals.parent / place).iterdir())
+        if path.is_dir() or (path.suffix == ".json" and place != "rivumi")
+    ]
+    assert len(runs) > 25
+    for run in runs:
+        with RunReader.open(run, hint="fisk-ai") as reader:
+            for name in TEXT_FORMATS:
+                source = Source(reader, Redactor())
+                CHECKS[name]("".join(text_of(name, source, ascii_text=False)))
+                assert not source.redactor.total
+    for name in TEXT_FORMATS:
+        assert export(runs[-1], name, tmp_path / name) == 0
+        CHECKS[name]((tmp_path / name).read_text())
 
 
 @pytest.mark.parametrize("version", ["v2", "v3"])

@@ -133,8 +133,7 @@ def cast(
         else:
             now += min(IDLE, max(0.0, seconds - before)) if before is not None else 0.0
             before = seconds
-        first = timeline.first_row(item)
-        for index in range(first, first + 1 + timeline.own_calls(item)):
+        for index in range(timeline.first_row(item), timeline.first_row(item + 1)):
             yield _event(now, _painted(rows.line(index, columns)) + "\r\n")
 
 

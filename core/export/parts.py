@@ -15,6 +15,7 @@ from refold.core.records import (
     Resumed,
     TerminalRecord,
     ToolResultRecord,
+    UnknownRecord,
     UserRecord,
 )
 
@@ -63,6 +64,8 @@ def parts_of(entry: Entry) -> Iterator[Part]:
             yield Part("note", "reason", record.reason)
             if record.message:
                 yield Part("text", "message", record.message)
+        case UnknownRecord():
+            yield Part("json", record.protocol, _indented(entry))
         case _:
             yield _bytes(entry)
 
@@ -72,6 +75,13 @@ def _bytes(entry: Entry) -> Part:
     if entry.left:
         label += f", {entry.left:,} more bytes follow"
     return Part("raw", label, entry.text)
+
+
+def _indented(entry: Entry) -> str:
+    try:
+        return spelled(json.loads(entry.text)) if not entry.left else entry.text
+    except (ValueError, RecursionError):
+        return entry.text
 
 
 def _blocks(content: tuple[Json, ...] | None) -> Iterator[Part]:

@@ -17,7 +17,7 @@ import msgspec
 from refold.core.errors import BadRecord, FoldError, NotRegular, Refused
 from refold.core.export.entries import Entry, Head, Problem
 from refold.core.findings import Finding, finding_json
-from refold.core.records import Json
+from refold.core.records import IncompleteRecord, Json, UnknownRecord
 from refold.core.recover import without
 from refold.core.redact import WINDOW, Redactor
 from refold.core.state import Counters
@@ -127,7 +127,11 @@ class Source:
                 record = self.reader.decoder.record(raw)
             except BadRecord:
                 return self._shortened(entry, raw, 0)
-            return msgspec.structs.replace(entry, record=record)
+            # What no kind of record holds is shown as it was written.
+            told = isinstance(record, UnknownRecord | IncompleteRecord)
+            text = raw[:BEGINNING].decode("utf-8", "surrogateescape") if told else ""
+            left = max(0, len(raw) - BEGINNING) if told else 0
+            return msgspec.structs.replace(entry, record=record, text=text, left=left)
         # What reaches over the edge of the part that is shown has to be seen whole to be found.
         raw = self.redactor.line(self.reader.raw(entry.item, 2 * BEGINNING))
         return self._shortened(entry, raw, max(0, length - 2 * BEGINNING))
