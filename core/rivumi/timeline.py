@@ -16,7 +16,6 @@ from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.history import History
 from refold.core.timeline import Timeline
 
-
 _REMEDIES: Final[Mapping[str, str]] = {
     "E_SEQ_GAP": "its own program resumes no log with gaps",
     "E_OVERSIZE": "its own program's replay refuses it; Raw shows every byte",
