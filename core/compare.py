@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
@@ -103,23 +103,18 @@ def face_of_bytes(kind: str, pieces: Iterator[bytes]) -> Face:
     return Face(kind, digest.digest())
 
 
-def align(a: Sequence[Face], b: Sequence[Face]) -> list[Pair]:
+def align(a: Sequence[Face], b: Sequence[Face]) -> Iterator[Pair]:
     """Pair the records of two runs, in the order of both; each stands in exactly one pair.
 
     Turns are paired first, those that begin alike before those that only stand at the same place; then the
     records within two turns.
     """
     turns_a, turns_b = _turns(a), _turns(b)
-    pairs: list[Pair] = []
     for turn in _paired(_lane(a, turns_a), _lane(b, turns_b)):
-        mine = range(0) if turn.a is None else turns_a[turn.a]
-        theirs = range(0) if turn.b is None else turns_b[turn.b]
+        mine, theirs = _turn(turns_a, turn.a), _turn(turns_b, turn.b)
         inner_a, inner_b = [a[place] for place in mine], [b[place] for place in theirs]
-        pairs.extend(
-            Pair(None if pair.a is None else mine[pair.a], None if pair.b is None else theirs[pair.b])
-            for pair in _paired(_records(inner_a), _records(inner_b))
-        )
-    return pairs
+        for pair in _paired(_records(inner_a), _records(inner_b)):
+            yield Pair(None if pair.a is None else mine[pair.a], None if pair.b is None else theirs[pair.b])
 
 
 def state_fields(a: State, b: State, common_messages: int) -> tuple[Field, ...]:
@@ -223,14 +218,19 @@ def _without_ids(block: Json) -> Json:
     return {name: value for name, value in block.items() if name not in _IDS}
 
 
-def _turns(faces: Sequence[Face]) -> list[range]:
-    """Cut records into turns: each begins with what the model or the user said."""
-    starts = [place for place, face in enumerate(faces) if not place or face.kind in _HEADS]
-    return [range(start, stop) for start, stop in pairwise([*starts, len(faces)])]
+def _turns(faces: Sequence[Face]) -> Sequence[int]:
+    """Cut records into turns: each begins with what the model or the user said; the end comes last."""
+    starts = array("Q", (place for place, face in enumerate(faces) if not place or face.kind in _HEADS))
+    starts.append(len(faces))
+    return starts
 
 
-def _lane(faces: Sequence[Face], turns: Sequence[range]) -> Lane:
-    heads = [faces[turn.start] for turn in turns]
+def _turn(turns: Sequence[int], number: int | None) -> range:
+    return range(0) if number is None else range(turns[number], turns[number + 1])
+
+
+def _lane(faces: Sequence[Face], turns: Sequence[int]) -> Lane:
+    heads = [faces[start] for start in turns[:-1]]
     return heads, [head.kind for head in heads]
 
 
@@ -300,7 +300,9 @@ def _once(keys: Sequence[object], places: range) -> dict[object, int]:
     for place in places:
         if seen.setdefault(keys[place], place) != place:
             twice.add(keys[place])
-    return {key: place for key, place in seen.items() if key not in twice}
+    for key in twice:
+        del seen[key]
+    return seen
 
 
 def _rising(a: dict[object, int], b: dict[object, int]) -> list[tuple[int, int]]:

@@ -132,23 +132,25 @@ class CompareScreen(GroundScreen):
 
     @work(group="compare", exclusive=True)
     async def _read(self) -> None:
+        known = ""
         try:
             async with aclosing(slices(self._compared())) as steps:
                 async for produced in steps:
                     for step in produced:
                         if isinstance(step, Parting):
-                            self._draw_top(
-                                "reading" if step.seq is None else f"common through seq {step.seq}, reading"
-                            )
-                        elif step is not None:
+                            known = "" if step.seq is None else f"common through seq {step.seq}, "
+                            self._draw_top(f"{known}reading")
+                        elif isinstance(step, Comparison):
                             self._show(step)
+                        elif step is not None:
+                            self._draw_top(f"{known}aligning {step:.0%}")
         except RefoldError as error:
             lines = notice([(str(error), "problem"), (error.remedy, "dim")], self.listing.size.width)
             self.listing.show(lines)
             self._draw_top("")
         self._finished = True
 
-    def _compared(self) -> Iterator[Parting | Comparison | None]:
+    def _compared(self) -> Iterator[Parting | Comparison | float | None]:
         """Open both runs, find the points, compare."""
         readers: list[RunReader] = []
         stops: list[int | None] = []

@@ -7,13 +7,13 @@ fraction of a second, and in the memory that two blocks take (design/contracts.m
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.core.columns import OPEN, SEQUENCED
-from refold.core.compare import Face, State, align, face_of, face_of_bytes, same_start
+from refold.core.compare import Face, Pair, State, align, face_of, face_of_bytes, same_start
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
 from refold.core.rivumi.compare import said_by
@@ -31,6 +31,8 @@ _LONGEST_META: Final = 4 << 20
 _DECODED: Final = 1 << 18
 """A record above this many bytes is known by its bytes alone."""
 _SLICE: Final = 0.003
+_TOLD_EVERY: Final = 256
+"""Records between two words of how far it is."""
 
 
 class Parting(NamedTuple):
@@ -117,7 +119,7 @@ def parting(
 
 def compare(
     a: RunReader, b: RunReader, stop_a: int | None = None, stop_b: int | None = None
-) -> Iterator[Parting | Comparison | None]:
+) -> Iterator[Parting | Comparison | float | None]:
     """Put two runs side by side, in small steps.
 
     Args:
@@ -127,7 +129,8 @@ def compare(
         stop_b: so many items of the other count; likewise.
 
     Yields:
-        First where they part, as soon as that is known; last the comparison; None for work in between.
+        First where they part, as soon as that is known; last the comparison; in between None, or the share
+        of the records behind the parting that were read.
     """
     found = Parting(0, 0, None)
     for step in parting(a, b, _end_of(a, stop_a), _end_of(b, stop_b)):
@@ -151,17 +154,13 @@ def compare(
     ):
         for item in places:
             faces.append(_face(reader, item))
-            yield None
-    pairs = tuple(
-        _match(
-            None if pair.a is None else common_a + pair.a,
-            None if pair.b is None else common_b + pair.b,
-            None if pair.a is None else faces_a[pair.a],
-            None if pair.b is None else faces_b[pair.b],
-        )
-        for pair in align(faces_a, faces_b)
-    )
-    yield Comparison(_seq_before(a, common_a), common_a, common_b, whole_a, whole_b, pairs)
+            done = len(faces_a) + len(faces_b)
+            yield None if done % _TOLD_EVERY else done / (whole_a - common_a + whole_b - common_b)
+    pairs: list[Match] = []
+    for pair in align(faces_a, faces_b):
+        pairs.append(_match(pair, common_a, common_b, faces_a, faces_b))
+        yield None
+    yield Comparison(_seq_before(a, common_a), common_a, common_b, whole_a, whole_b, tuple(pairs))
 
 
 def parent_of(
@@ -197,12 +196,17 @@ def origin_of(path: Path, meta: MetaRecord | None, notes: NotesStore | None = No
     return notes.read(path).forked_from if notes is not None else None
 
 
-def _match(a: int | None, b: int | None, face_a: Face | None, face_b: Face | None) -> Match:
-    if face_a is None or face_b is None:
-        return Match(a, b)
-    said = (face_a.kind, face_a.said) == (face_b.kind, face_b.said)
-    calls = tuple(mine == theirs for mine, theirs in zip(face_a.calls, face_b.calls, strict=False))
-    return Match(a, b, face_a == face_b, said, calls)
+def _match(
+    pair: Pair, common_a: int, common_b: int, faces_a: Sequence[Face], faces_b: Sequence[Face]
+) -> Match:
+    if pair.a is None or pair.b is None:
+        return Match(
+            None if pair.a is None else common_a + pair.a, None if pair.b is None else common_b + pair.b
+        )
+    a, b = faces_a[pair.a], faces_b[pair.b]
+    said = (a.kind, a.said) == (b.kind, b.said)
+    calls = tuple(mine == theirs for mine, theirs in zip(a.calls, b.calls, strict=False))
+    return Match(common_a + pair.a, common_b + pair.b, a == b, said, calls)
 
 
 def _after_start(a: RunReader, b: RunReader, stop_a: int, stop_b: int) -> tuple[int, int]:
