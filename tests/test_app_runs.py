@@ -148,7 +148,7 @@ async def test_every_run_is_a_row_and_every_row_gives_its_reason(tmp_path: Path)
     names = {path.stem for path in directory.glob("*.json")}
     async with shown(directory, tmp=tmp_path, now=lambda: story.NOW) as seen:
         assert set(seen.ids) == names
-        assert f"{len(names)} runs · 1 store   ● watching" in seen.top
+        assert f"{len(names)} runs · 1 directory   ● watching" in seen.top
         assert "✗ crashed" in seen.row("fix-add")
         assert "✗ crashed ⚠" in seen.row("nightly-0712")
         assert "a directory" in seen.row("a-directory")
@@ -216,7 +216,7 @@ async def test_nothing_to_show_says_where_it_looked(tmp_path: Path) -> None:
     async with shown(tmp_path / "absent", tmp=tmp_path) as seen:
         await seen.until(lambda: "does not exist" in seen.pager("#nothing"))
         assert "refold demo" in seen.pager("#nothing")
-        assert "0 runs · 0 stores" in seen.top
+        assert "0 runs · 0 directories" in seen.top
 
 
 async def test_typing_narrows_the_list_and_a_mistake_leaves_it_alone(runs: Path, tmp_path: Path) -> None:

@@ -299,13 +299,13 @@ def test_a_sparkline_is_as_long_as_its_values() -> None:
 
 def test_the_top_bar_counts_and_says_the_mode() -> None:
     done = Loading(finished=True)
-    assert plain(top_left(148, 3, done, "watching")) == "148 runs · 3 stores   ● watching"
-    assert plain(top_left(1, 1, done, "polling")) == "1 run · 1 store   ⚠ polling"
+    assert plain(top_left(148, 3, done, "watching")) == "148 runs · 3 directories   ● watching"
+    assert plain(top_left(1, 1, done, "polling")) == "1 run · 1 directory   ⚠ polling"
     assert (
         plain(top_left(50, 3, Loading(312, 1024), "watching"))
-        == "50 runs · 3 stores   reading 312 of 1,024 …"
+        == "50 runs · 3 directories   reading 312 of 1,024 …"
     )
-    assert plain(top_left(0, 0, Loading(), "")) == "0 runs · 0 stores   reading …"
+    assert plain(top_left(0, 0, Loading(), "")) == "0 runs · 0 directories   reading …"
 
 
 def test_a_filter_always_says_how_many_it_hides() -> None:

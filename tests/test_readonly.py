@@ -207,7 +207,7 @@ def test_a_command_changes_nothing(unchanged: Path, home: Path, command: list[st
 
 def walk(terminal: Terminal) -> None:
     """Do on the screen what a person does who only looks."""
-    terminal.wait("1 store", limit=30)
+    terminal.wait("1 directory", limit=30)
     terminal.press("down", "down", "s", "S", "end", "home")
     terminal.press("/", *"completed", "enter", settle=0.03)
     terminal.press("enter", settle=0.2)

@@ -357,9 +357,9 @@ class Loading(NamedTuple):
     finished: bool = False
 
 
-def top_left(total: int, stores: int, loading: Loading, mode: str) -> Line:
+def top_left(total: int, directories: int, loading: Loading, mode: str) -> Line:
     """Say how many runs there are, and how they are kept up to date."""
-    counts = f"{plural(total, 'run')} · {plural(stores, 'store')}"
+    counts = f"{plural(total, 'run')} · {plural(directories, 'directory', 'directories')}"
     line = [Cell(Safe(counts)), Cell(Safe("   "))]
     if not loading.finished:
         far = f" {loading.done:,} of {loading.total:,}" if loading.total else ""

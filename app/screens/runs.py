@@ -61,7 +61,7 @@ _DETAILS_REST: Final = 0.15
 _TICK: Final = 1.0
 _LOW: Final = 24
 _TALL: Final = 36
-_STORES: Final = frozenset({"runs", "empty"})
+_WATCHED: Final = frozenset({"runs", "empty"})
 
 
 class RunsScreen(MarkingScreen):
@@ -285,8 +285,8 @@ class RunsScreen(MarkingScreen):
         self.query_one("#header", ColumnHeader).show(columns, sort.key, sort.descending)
 
     def _draw_top(self) -> None:
-        stores = sum(report.state in _STORES for report in self._feed.reports)
-        left = top_left(self._runs.total, stores, self._loading, self._mode)
+        directories = sum(report.state in _WATCHED for report in self._feed.reports)
+        left = top_left(self._runs.total, directories, self._loading, self._mode)
         room = self.size.width - cells((*TopBar.BRAND, *left)) - 3
         right = top_right(self._runs, self._narrowing.searched, room)
         self.query_one("#top", TopBar).show(left, right)
