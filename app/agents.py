@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from refold.core.decisions import names_itself
 from refold.core.errors import Refused
 from refold.core.records import Fingerprint, Json
-from refold.core.resume import Effect, PlannedCall, ResumeRequest, names_itself
+from refold.core.resume import Effect, PlannedCall, ResumeRequest
 from refold.core.store.notes import Notes
 from refold.core.store.run_id import is_run_id, is_segment
 

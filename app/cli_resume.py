@@ -16,15 +16,14 @@ from refold.app.cli_print import Printer
 from refold.app.cli_run import hint_of, open_run
 from refold.app.resuming import facts_for, prepare
 from refold.app.settings import Settings
+from refold.core.decisions import CHOICES, names_itself
 from refold.core.errors import RefoldError
 from refold.core.records import Decision
 from refold.core.repair import TornTail
 from refold.core.resume import (
-    CHOICES,
     ResumePlan,
     ResumeRefused,
     ResumeRequest,
-    names_itself,
     plan_json,
     plan_resume,
 )

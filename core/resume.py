@@ -6,12 +6,12 @@ ever carried out (design/contracts.md "JSON of the command line", "Effects and v
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from refold.core.decisions import CHOICES, by_id
 from refold.core.errors import EmptyJournal, FoldError, Refused, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
 from refold.core.records import Decision, Fingerprint, Json
@@ -27,9 +27,6 @@ Verdict: TypeAlias = Literal["reused", "will_run", "unknown", "withheld"]
 Answer: TypeAlias = Literal["accept", "ask", "refuse"]
 """Whether a plan can be carried out as it is, needs an answer first, or cannot be."""
 
-CHOICES: Final = ("rerun", "failed", "done")
-"""What can be decided about a call whose outcome nobody knows."""
-
 _FIELDS: Final = (
     ("model", "model"),
     ("system_hash", "system prompt"),
@@ -43,7 +40,6 @@ _STOPS: Final = {
     "budget": "the token budget was used up",
     "max_iterations": "the limit of iterations was reached",
 }
-_ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})|\0")
 _BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
 _STOP_REASONS: Final = {
     "max_tokens": "the reply was cut off, so the call may be cut off too",
@@ -194,7 +190,11 @@ def plan_resume(
         command: the argument list that would carry the plan out.
     """
     state = facts.state
-    request = _by_id(state, request or ResumeRequest())
+    request = request or ResumeRequest()
+    pending = () if state is None or state.pending is None else state.pending.calls
+    request = msgspec.structs.replace(
+        request, decisions=by_id(request.decisions, [call.id for call in pending])
+    )
     rows = fingerprint_rows(facts.saved, facts.now)
     changed = facts.now is not None and bool(differences(facts.saved, facts.now))
     calls = () if state is None else _calls(facts, state, request)
@@ -352,24 +352,6 @@ def _does_not_fold(error: FoldError) -> Reason:
     if isinstance(error, EmptyJournal):
         return Reason("empty", f"the run has no record to go on from: {_BEGIN_IT}")
     return Reason("corrupt", f"{error}: fork before the damage instead")
-
-
-def names_itself(call_id: str) -> bool:
-    """Say whether an id can stand before `=CHOICE` in a command and be read as nothing else."""
-    return bool(call_id) and _ODD_ID.search(call_id) is None
-
-
-def _by_id(state: RunState | None, request: ResumeRequest) -> ResumeRequest:
-    """Give a request whose decisions go by ids, also those that were given by the number of a call."""
-    calls = () if state is None or state.pending is None else state.pending.calls
-    known = {call.id for call in calls}
-    meant = {f"#{number}": call.id for number, call in enumerate(calls, 1)}
-    decisions = {key: each for key, each in request.decisions.items() if key in known}
-    for key, decision in request.decisions.items():
-        # What contradicts stays under its own name, and is refused as such.
-        if key not in known and decisions.setdefault(meant.get(key, key), decision) != decision:
-            decisions[key] = decision
-    return msgspec.structs.replace(request, decisions=decisions)
 
 
 def _bad_decisions(state: RunState | None, request: ResumeRequest) -> list[Reason]:

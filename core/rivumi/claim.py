@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from refold.core.decisions import CHOICES
 from refold.core.errors import Refused
 from refold.core.records import Decision, Json
-from refold.core.resume import CHOICES
 from refold.core.rivumi.calls import CHECK, CallLife
 from refold.core.rivumi.canonical import preview
 from refold.core.rivumi.events_state import differences

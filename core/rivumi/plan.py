@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
+from refold.core.decisions import CHOICES, by_id
 from refold.core.records import Decision
 from refold.core.resume import (
-    CHOICES,
     Answer,
     Effect,
     PlannedCall,
@@ -66,7 +66,8 @@ def plan_session_resume(
     found = verdict(facts.snapshot, now=facts.now)
     reading = read_snapshot(facts.snapshot)
     calls = _calls(found, reading)
-    request = _by_id(calls, request)
+    decisions = by_id(request.decisions, [call.id for call in calls])
+    request = msgspec.structs.replace(request, decisions=decisions)
     planned = tuple(_planned(call, request.decisions.get(call.id)) for call in calls)
     waiting = {call.id for call in calls if call.id not in request.decisions}
     refused, asked = _reasons(facts, found, reading, request, calls, waiting)
@@ -123,18 +124,6 @@ def fork_before(snapshot: Snapshot) -> int | None:
 
 def _calls(found: Found, reading: Reading) -> tuple[OpenCall, ...]:
     return () if reading.manifest is None else open_calls_of(found, reading, reading.manifest)
-
-
-def _by_id(calls: Sequence[OpenCall], request: ResumeRequest) -> ResumeRequest:
-    """Give a request whose decisions go by ids, also those that were given by the number of a call."""
-    meant = {f"#{number}": call.id for number, call in enumerate(calls, 1)}
-    known = {call.id for call in calls}
-    return msgspec.structs.replace(
-        request,
-        decisions={
-            key if key in known else meant.get(key, key): each for key, each in request.decisions.items()
-        },
-    )
 
 
 def _planned(call: OpenCall, decision: Decision | None) -> PlannedCall:
