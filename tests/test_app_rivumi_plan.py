@@ -231,7 +231,7 @@ class TestProgram:
 
 @pytest.fixture
 def given(tmp_path: Path) -> Settings:
-    return settings(tmp_path / "runs")
+    return settings(tmp_path / "home")
 
 
 def said(pilot: Pilot[None]) -> str:

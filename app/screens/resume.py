@@ -168,6 +168,9 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
         if self._plan is not None and self._prepared is not None:
             plan, agent = self._plan, self._prepared.agent
             command = agent.command(self._request, calls=plan.calls)
+            if plan.answers is not None:
+                # What its own program would refuse is not offered.
+                command = plan.command or ()
             self._drawn = present.resume_lines(
                 plan,
                 width,
