@@ -27,7 +27,7 @@ sys.path[:] = [str(ROOT), *(part for part in sys.path if Path(part) != Path(__fi
 from tests.bench.data import Data  # noqa: E402
 from tests.bench.figures import Figure, as_json, table  # noqa: E402
 
-PARTS = ("open", "scrub", "index", "list", "tail", "append")
+PARTS = ("open", "scrub", "index", "list", "tail", "append", "compare")
 
 
 def main(arguments: list[str] | None = None) -> int:
