@@ -108,6 +108,7 @@ class RefoldApp(App[None]):
         missing = [path for path in screen.css_path if not self.stylesheet.has_source(str(path), "")]
         if missing:
             self.stylesheet.read_all(missing)
+            self.stylesheet.parse()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables, for themes that are not ours."""

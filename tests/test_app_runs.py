@@ -435,3 +435,18 @@ async def test_a_word_typed_at_once_behind_its_key_is_a_filter_and_no_command(
             seen.pilot.app.post_message(events.Key(key, None))
         seen.pilot.app.post_message(events.Key("escape", None))
         assert await seen.until(lambda: len(seen.ids) == 4) < 2
+
+
+async def test_a_run_that_is_opened_from_the_list_is_laid_out_as_one_that_is_opened_at_once(
+    runs: Path, tmp_path: Path
+) -> None:
+    story.tell(runs)
+    async with shown(runs, tmp=tmp_path, now=lambda: story.NOW) as seen:
+        await seen.pilot.resize_terminal(120, 40)
+        await seen.press("enter")
+        app = seen.pilot.app
+        await seen.until(lambda: isinstance(app.screen, RunScreen) and app.screen.pane.pager.size.width > 0)
+        opened = app.screen
+        assert isinstance(opened, RunScreen)
+        assert opened.pane.region.y == opened.timeline.region.y
+        assert opened.pane.region.x == opened.timeline.region.right
