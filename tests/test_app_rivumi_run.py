@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from collections.abc import Callable
@@ -149,6 +150,8 @@ async def test_enter_opens_the_run_of_its_own_agent(tmp_path: Path) -> None:
     async with run(path, at=40) as seen:
         await seen.press("1")
         await seen.pane_says("Enter opens the run of scout1")
+        await seen.press("2")
+        await seen.pane_says("own agent", "scout1")
         await seen.press("enter")
         await seen.until(
             lambda: isinstance(seen.pilot.app.screen, RunScreen) and seen.pilot.app.screen is not seen.screen
@@ -159,6 +162,33 @@ async def test_enter_opens_the_run_of_its_own_agent(tmp_path: Path) -> None:
         await seen.until(lambda: inner.reader is not None and inner.reader.complete)
         await seen.press("escape")
         await seen.until(lambda: seen.pilot.app.screen is seen.screen)
+
+
+async def test_who_holds_the_lock_of_a_run_is_running_it(tmp_path: Path) -> None:
+    path = make("03-running-clean", tmp_path)
+    with (path / ".writer.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        async with run(path) as seen:
+            await seen.until(lambda: "running" in seen.top)
+            assert "can go on" not in seen.top
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            await seen.until(lambda: "crashed" in seen.top and "can go on" in seen.top)
+
+
+def test_recorded_changes_are_shown_at_the_end_and_large_ones_named(tmp_path: Path) -> None:
+    path = make("12-terminal-completed", tmp_path)
+
+    def end() -> str:
+        with RunReader.open(path) as reader:
+            last = reader.index_all().items - 1
+            return "\n".join(plain(line) for line in reading_of(reader).record(last, 60, View()))
+
+    assert "+    return a + b" in end()
+    (path / "changes.patch").write_bytes(b"+x\n" * 400_000)
+    assert "changes.patch  1.2 MB" in end()
+    assert "not shown" in end()
+    (path / "changes.patch").unlink()
+    assert "changes.patch" not in end()
 
 
 async def test_what_is_written_meanwhile_is_shown(tmp_path: Path) -> None:

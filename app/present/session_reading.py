@@ -167,7 +167,7 @@ class SessionReading(Reading):
             yield from flow((cell("State and Conversation show what the manifest says.", "dim"),), width)
             return
         kind = self._events.type_of(index)
-        patch = self._session.patch() if kind.startswith("run.") and self._is_last_end(index) else b""
+        patch = self._session.patch() if kind.startswith("run.") and self._is_last_end(index) else None
         yield from event_lines(self.subject(index), self._events, self._seen(index), width, view, patch=patch)
         for path in self.inner(index):
             yield (cell("Enter opens the run of ", "dim"), cell(path.name, "accent", 120))
@@ -198,6 +198,7 @@ class SessionReading(Reading):
             session.manifest_problem,
             at_end,
             self.ending(item, held=held),
+            session.inner_runs(),
         )
         yield from session_state_lines(view, width)
 

@@ -21,6 +21,7 @@ from refold.app.present.session_rows import DECISIONS, Glimpse, outcome
 from refold.core.records import Json
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.kinds import KNOWN
+from refold.core.rivumi.snapshot import Part
 from refold.core.rivumi.timeline import EventTimeline, Life
 
 _FOLDED: Final = 40
@@ -32,7 +33,13 @@ _DIFF: Final[dict[str, Role]] = {"+": "added", "-": "removed", "@": "accent"}
 
 
 def event_lines(
-    subject: Subject, timeline: EventTimeline, seen: Glimpse, width: int, view: View, *, patch: bytes = b""
+    subject: Subject,
+    timeline: EventTimeline,
+    seen: Glimpse,
+    width: int,
+    view: View,
+    *,
+    patch: Part | None = None,
 ) -> Iterator[Line]:
     """Give the lines of an event, one after the other, for a pane of this width.
 
@@ -72,9 +79,13 @@ def event_lines(
         yield BLANK
         text = f"⋯ {units.size(subject.hidden)} of this event not shown here; Raw shows all of it"
         yield from flow((cell(text, "warn"),), width, 2)
-    if patch:
+    if patch is not None and patch.size:
         yield BLANK
-        yield from patch_lines(patch, width, view)
+        yield from flow((cell("changes.patch", "strong"), cell(f"  {units.size(patch.size)}", "dim")), width)
+        if patch.data:
+            yield from patch_lines(patch.data, width, view)
+        else:
+            yield from flow((cell(f"not shown: {patch.detail}", "warn", 1000),), width, 2)
 
 
 def _clock(timeline: EventTimeline, item: int, width: int) -> Iterator[Line]:
@@ -189,7 +200,6 @@ def _short(value: Json) -> str:
 def patch_lines(patch: bytes, width: int, view: View) -> Iterator[Line]:
     """Give the recorded changes as a diff."""
     rows = patch.decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
-    yield from flow((cell("changes.patch", "strong"),), width)
     shown = rows if view.unfolded else rows[:_PATCH_ROWS]
     for row in shown:
         head = row.startswith(("+++", "---", "diff "))

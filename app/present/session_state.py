@@ -28,8 +28,8 @@ class SessionState(NamedTuple):
     at_end: bool = False
     """It is the last event: only there the manifest can be compared."""
     ending: str = ""
-    later: bool = False
-    """A recovered or damaged stretch: the events before it count."""
+    agents: tuple[str, ...] = ()
+    """The runs of its own agents."""
 
 
 def session_state_lines(view: SessionState, width: int) -> Iterator[Line]:
@@ -41,6 +41,8 @@ def session_state_lines(view: SessionState, width: int) -> Iterator[Line]:
     yield BLANK
     yield from flow((cell("What the events prove", "strong"),), width)
     yield from _events(view.now, view.before, width)
+    for name in view.agents[:_MOST]:
+        yield from _row("own agent", name, width, "accent")
     yield BLANK
     yield from _manifest(view, width)
 

@@ -289,6 +289,8 @@ class RunScreen(RunMovesScreen):
                 continue
         if held != self._held:
             self._held = held
+            self._judged = None
+            self._judge()
             self._draw_top()
             self.pane.follow()
 

@@ -99,9 +99,9 @@ class SessionReader(RunReader):
         """Give one of the files of the run as it is now."""
         return part_of(self.path, name, limit)
 
-    def patch(self) -> bytes:
-        """Give the recorded changes, at most `LONGEST_PATCH` bytes; nothing where there are none."""
-        return self.part("changes.patch", LONGEST_PATCH).data
+    def patch(self) -> Part:
+        """Give the recorded changes; more than `LONGEST_PATCH` bytes of them are not read."""
+        return self.part("changes.patch", LONGEST_PATCH)
 
     def inner(self, name: str) -> Path | None:
         """Give the directory of the run of one of its own agents, where there is one."""
