@@ -132,6 +132,7 @@ DIRECTORY_COMMANDS: list[list[str]] = [
     ["show", "04-tail-tool-started"],
     ["verify", "--json", "22-torn-tail", "torn", "34-forked-run", "37-external-cli-run"],
     ["lineage", "34-forked-run"],
+    ["diff", "04-tail-tool-started", "12-terminal-completed"],
     ["resume", "04-tail-tool-started", "--plan"],
     ["resume", "--json"],
     ["history"],
@@ -192,6 +193,8 @@ COMMANDS: list[list[str]] = [
     ["show", "--json", "fisk-ai-v3-in-flight@3"],
     ["state", "--json", "native-completed", "fisk-ai-v2-crashed", "bad-torn", "bad-glued", "bad-newer"],
     ["state", "--salvage", "bad-garbage-line"],
+    ["diff", "native-completed", "bad-glued"],
+    ["diff", "--json", "fisk-ai-v2-crashed", "fisk-ai-v3-in-flight@3"],
     ["verify", "--json", *(f"bad-{kind}" for kind in KINDS)],
 ]
 
