@@ -191,6 +191,18 @@ def test_recorded_changes_are_shown_at_the_end_and_large_ones_named(tmp_path: Pa
     assert "changes.patch" not in end()
 
 
+def test_what_the_models_cost_is_said_where_it_is_recorded(tmp_path: Path) -> None:
+    path = make("12-terminal-completed", tmp_path)
+    manifest = json.loads((path / "session.json").read_bytes())
+    cost = {"currency": "USD", "source": "estimated", "input_cost": 0.01, "output_cost": 0.0025}
+    manifest["model_usage"] = [{**manifest["model_usage"][0], "cost": cost}, "odd", {"cost": []}]
+    (path / "session.json").write_bytes(canonical(manifest))
+    with RunReader.open(path) as reader:
+        last = reader.index_all().items - 1
+        state = "\n".join(plain(line) for line in reading_of(reader).state(last, 120))
+    assert "0.0125 USD (estimated)" in state
+
+
 async def test_what_is_written_meanwhile_is_shown(tmp_path: Path) -> None:
     path = make("03-running-clean", tmp_path)
     whole = (path / "events.jsonl").read_bytes().split(b"\n")

@@ -11,7 +11,8 @@ from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.session_rows import DECISIONS, outcome
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState, differences
-from refold.core.rivumi.manifest import Manifest, Tokens
+from refold.core.rivumi.manifest import Manifest, Tokens, tokens_of
+from refold.core.rivumi.members import Members
 
 _LABEL: Final = 15
 _MOST: Final = 100
@@ -136,6 +137,7 @@ def _manifest(view: SessionState, width: int) -> Iterator[Line]:
     yield from _row("last seq", str(manifest.last_event_sequence), width)
     yield from _row("tokens", _tokens(manifest.tokens), width)
     yield from _row("model", f"{manifest.provider} {manifest.model}  {manifest.protocol}", width)
+    yield from _lanes(manifest, width)
     yield from _row("messages", str(len(manifest.messages)), width)
     if manifest.pending is not None:
         pending = manifest.pending
@@ -152,6 +154,22 @@ def _manifest(view: SessionState, width: int) -> Iterator[Line]:
             yield from flow((cell("✓ ", "good"), cell("events and manifest agree", "text")), width, 2)
         for one in found:
             yield from flow((cell("⚠ ", "warn"), cell(one.text, "warn", 1000)), width, 2)
+
+
+def _lanes(manifest: Manifest, width: int) -> Iterator[Line]:
+    """Say which models took what, and what that cost where somebody worked it out."""
+    records = manifest.raw.get("model_usage")
+    for record in records[:_MOST] if isinstance(records, list) else ():
+        if not isinstance(record, dict):
+            continue
+        own = Members(record)
+        parts = [f"{own.text('provider')} {own.text('model')}", _tokens(tokens_of(own.object("usage")))]
+        price = own.object("cost")
+        if price is not None:
+            cost = Members(price)
+            total = sum(cost.number(name, 0.0) for name in ("input_cost", "cached_input_cost", "output_cost"))
+            parts.append(f"{total:.4f} {cost.text('currency')} ({cost.text('source')})")
+        yield from _row(own.text("lane") or "lane", "  ".join(parts), width)
 
 
 def _tokens(tokens: Tokens) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from refold.core.errors import BadRecord, CorruptJournal, RunNotFound, StoreError
 from refold.core.findings import Finding
@@ -37,6 +36,8 @@ _LONGEST_SIDE: Final = 64 << 20
 LONGEST_PATCH: Final = 1 << 20
 """Bytes of the recorded changes that are shown."""
 _MOST_INNER: Final = 1000
+_Facts: TypeAlias = tuple[Manifest | None, str, Request | None]
+"""The manifest, why there is none, and the request."""
 
 
 class SessionReader(RunReader):
@@ -57,6 +58,8 @@ class SessionReader(RunReader):
         self.session = self
         self.log_problem = log_problem
         self._seen = self._marks()
+        self._kept: tuple[object, _Facts] | None = None
+        """Manifest and request as they were read, and of which state of the files."""
         if log_problem:
             self.mtime = path.stat().st_mtime
 
@@ -92,8 +95,11 @@ class SessionReader(RunReader):
         """What the run was asked to do; None where that is missing or cannot be read."""
         return self._facts()[2]
 
-    def _facts(self) -> tuple[Manifest | None, str, Request | None]:
-        return _facts(self.path, self._seen)
+    def _facts(self) -> _Facts:
+        kept = self._kept
+        if kept is None or kept[0] != self._seen:
+            kept = self._kept = (self._seen, _facts(self.path))
+        return kept[1]
 
     def part(self, name: str, limit: int = _LONGEST_SIDE) -> Part:
         """Give one of the files of the run as it is now."""
@@ -183,10 +189,11 @@ class SessionReader(RunReader):
         """Do nothing: the lines of every generation are the same."""
 
 
-@lru_cache(maxsize=8)
-def _facts(path: Path, seen: tuple[tuple[int, int, int], ...]) -> tuple[Manifest | None, str, Request | None]:
-    """Read manifest and request once for each of their states."""
-    manifest, problem, request = None, "", None
+def _facts(path: Path) -> _Facts:
+    """Read manifest and request."""
+    manifest: Manifest | None = None
+    request: Request | None = None
+    problem = ""
     part = part_of(path, MANIFEST, _LONGEST_SIDE)
     if part.known:
         try:
