@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -30,6 +31,7 @@ from refold.core.rivumi.manifest import Manifest, Request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.snapshot import Part, Snapshot
+from refold.core.rivumi.verdict import FORK_PROTOCOL
 
 FORMAT: Final = "rivumi"
 _UNANSWERED: Final = "the run was forked before this was done; ask again"
@@ -223,6 +225,9 @@ def _parent(reading: Reading, snapshot: Snapshot) -> tuple[Manifest, Request]:
         why = reading.manifest_problem or "it is missing"
         text = f"session.json: {why}; nobody can say which provider, model and protocol would go on"
         raise NoForkHere(text, code="no_manifest")
+    if manifest.protocol == FORK_PROTOCOL:
+        text = "a fork of its own program names no provider that could go on: fork its parent instead"
+        raise NoForkHere(text, code="no_manifest")
     if request is None:
         why = reading.request_problem or "it is missing"
         raise NoForkHere(f"request.json: {why}; nobody can say what is to be done", code="request")
@@ -357,7 +362,9 @@ def _notes(
     open_calls: tuple[OpenInFork, ...],
 ) -> Iterable[str]:
     if any(event.sequence != number for number, event in enumerate(prefix)):
-        yield "events are missing or out of order before this point"
+        yield "events are missing before this point"
+    if any(earlier.line > later.line for earlier, later in pairwise(prefix)):
+        yield "the events before this point are out of order in the file"
     if len(open_calls) > 1:
         yield (
             f"{len(open_calls)} calls have no result in the conversation, which providers refuse: "
