@@ -29,11 +29,14 @@ _PLAIN: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n"
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]', re.DOTALL)
 _NAMES: Final = frozenset({"name", "key", "header", "variable", "env", "field"})
 _VALUES: Final = frozenset({"value", "val", "content"})
+_LEVELS: Final = 4
+"""So often a text is JSON within JSON."""
 _LONGEST_VALUE: Final = 1 << 16
 """So much of a value is looked at to tell whether it is one because of its key."""
 _SHORTEST: Final = 7
 """Nothing shorter is a secret, unless it stands behind a key that says so."""
 _LONGEST_NAME: Final = 200
+_OPENINGS: Final = ("{", "[")
 _DEEPEST: Final = 10_000
 """Below so many levels keys are no longer told from values; the shapes are still found."""
 
@@ -191,16 +194,21 @@ def _unescaped(text: str) -> _Unescaped:
 
 
 def _looked_at(text: str) -> Iterator[Found]:
-    """Find secrets in a text as it stands and, where it holds escapes, as a reader of JSON would see it."""
+    """Find secrets in a text as it stands and as a reader of JSON, or of JSON in JSON, would see it."""
     if len(text) < _SHORTEST:
         return
     yield from find(text)
-    if "\\" not in text:
-        return
-    read = _unescaped(text)
-    if len(read.text) != len(text):
-        for span in find(read.text):
-            yield Found(read.origin(span.start), read.origin(span.end), span.kind)
+    read: list[_Unescaped] = []
+    while "\\" in text and len(read) < _LEVELS:
+        read.append(_unescaped(text))
+        if len(read[-1].text) == len(text):
+            return
+        text = read[-1].text
+        for span in find(text):
+            start, end = span.start, span.end
+            for level in reversed(read):
+                start, end = level.origin(start), level.origin(end)
+            yield Found(start, end, span.kind)
 
 
 def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
@@ -248,6 +256,11 @@ def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) ->
             return
     if closely:
         yield from _shifted(_looked_at(inner), start)
+        if inner.lstrip()[:1] in _OPENINGS:
+            # JSON in a string: its values have keys too, and their quotes are escaped twice.
+            read = _unescaped(inner)
+            for span in _in_json(read.text, closely=True):
+                yield Found(start + read.origin(span.start), start + read.origin(span.end), span.kind)
 
 
 def _read(inner: str) -> str:

@@ -19,20 +19,23 @@ class Found(NamedTuple):
     kind: str
 
 
-_PASS: Final = "pass[_-]?(?:word|wd|phrase|code)|pwd"  # noqa: S105 - names, no password
+_NAMES: Final = (
+    "pass[_-]?(?:word|wd|phrase|code)|pwd|psk|passwort|contraseña|mot de passe"
+    "|пароль|密码|密碼|口令|パスワード|비밀번호"
+)
 _TAIL: Final = (
-    r"(?:[_-]?(?:key|value|token|id|string|hash|base|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
+    r"(?:[_-]?(?:key|value|token|id|string|hash|base|data|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
 )
 _ASSIGNED: Final = re.compile(
-    rf"(?:(?P<pass>{_PASS})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
+    rf"(?:(?P<pass>{_NAMES})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
 )
 """In a text without capitals; a key alone says nothing, see `_KEYS`."""
 _KEYS: Final = re.compile(
-    r"(?:api|access|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
+    r"(?:api|access|client|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
     r"|license|app|admin|deploy|storage|root|hmac|aes)[_-]?\Z"
 )
 _VALUE: Final = re.compile(
-    r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|:|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
+    r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|[:：]|>(?=[^\s<>])|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
     r"(?:\"(?P<double>[^\"\n]{1,4096}+)|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
     r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+))",
     re.ASCII,
@@ -63,9 +66,28 @@ _LONGEST_STAND_IN: Final = 200
 _LOOKED_AT: Final = 256
 """So much of a value tells what it is."""
 
-_PASS_ENDS: Final = ("password", "passwd", "passphrase", "passcode", "pwd", "passwords", "passwordvalue")
+_PASS_ENDS: Final = (
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "passwords",
+    "passwordvalue",
+    "psk",
+)
 _KEY_ENDS: Final = (
-    *("secret", "secretkey", "secrets", "secretvalue", "secretstring", "secretkeybase", "token", "tokens"),
+    *(
+        "secret",
+        "secretkey",
+        "keydata",
+        "secrets",
+        "secretvalue",
+        "secretstring",
+        "secretkeybase",
+        "token",
+        "tokens",
+    ),
     *("tokenvalue", "apikey", "apikeys", "accesskey", "accesskeyid", "privatekey", "signingkey"),
     *("encryptionkey", "authkey", "accountkey", "masterkey", "consumerkey", "servicekey", "sharedkey"),
     *("subscriptionkey", "licensekey", "adminkey", "deploykey", "storagekey", "appkey", "hmackey", "aeskey"),
@@ -119,7 +141,8 @@ def assignments(text: str, lowered: str) -> Iterator[Found]:
             called = text.startswith("(", at + len(value))
             real = not called and _is_bare_secret(value, is_password=is_password, in_shell=in_shell)
         elif is_password:
-            real = 2 < len(value) <= _LONGEST_STAND_IN and not is_no_value(value)
+            is_word = len(value) <= _LONGEST_STAND_IN and any(map(str.isalnum, value))
+            real = is_word and not is_no_value(value)
         else:
             real = is_random(value)
         if real and not _LETTERS.sub("", (before + word).lower()).endswith(_NO_ENDS):

@@ -140,6 +140,8 @@ _LOGIN: Final = re.compile(
 _USER: Final = re.compile(
     r"(?<![\w-])-(?:u|-user)[ =]?[\"']?[^\s:\"'/]{1,64}+:([^\s\"'@/]{4,256}+)", re.ASCII
 )
+_SSHPASS: Final = re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,256}+)", re.ASCII)
+_MYSQL: Final = re.compile(r"mysql[^\n|;]{0,200}?[ \t]-p[\"']?([^\s\"']{3,256}+)", re.ASCII)
 _URL: Final = re.compile(r"://[^\s:/@\"'<>\\]{0,256}+:([^\s/@\"'<>\\]{1,256}+)@")
 _URL_USER: Final = re.compile(r"://([\w-]{20,256}+)@", re.ASCII)
 
@@ -189,7 +191,7 @@ def _headers(text: str, lowered: str) -> Iterator[Found]:
 
 
 def _logins(text: str) -> Iterator[Found]:
-    for mark, pattern in (("login", _LOGIN), ("-u", _USER)):
+    for mark, pattern in (("login", _LOGIN), ("-u", _USER), ("sshpass", _SSHPASS), ("mysql", _MYSQL)):
         if mark in text:
             for found in pattern.finditer(text):
                 if not is_no_value(found[1]):

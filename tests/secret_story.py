@@ -107,6 +107,12 @@ def _shapes(rng: random.Random) -> Iterator[Callable[[], Secret]]:
         "AccountKey=@@;EndpointSuffix=core.windows.net",
         r"{\"refresh_token\": \"@@\"}",
         "X-Api-Key: @@",
+        "<config><password>@@</password></config>",
+        "sshpass -p '@@' ssh example.org",
+        "mysql -u root -p@@ shop",
+        "client-key-data: @@",
+        "密码：@@",
+        "redis://:@@@example.org:6379/0",
     )
     for text in texts:
         yield partial(named, text)

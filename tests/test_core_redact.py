@@ -73,6 +73,16 @@ def test_values_behind_telling_keys_go_whatever_they_are() -> None:
     assert "8080" in str(listed)
 
 
+def test_json_in_json_is_read_as_such() -> None:
+    inner: Json = {"password": 'a"b c', "note": 'say "hi"'}
+    for _ in range(3):
+        inner = {"body": json.dumps(inner)}
+    left = json.loads(Redactor().line(json.dumps(inner).encode()))
+    for _ in range(3):
+        left = json.loads(left["body"])
+    assert left == {"password": "[redacted: password]", "note": 'say "hi"'}
+
+
 def test_stand_ins_stay() -> None:
     for text in (
         'password = os.environ["PASSWORD"]',
