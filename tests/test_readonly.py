@@ -194,6 +194,8 @@ COMMANDS: list[list[str]] = [
     ["state", "--json", "native-completed", "fisk-ai-v2-crashed", "bad-torn", "bad-glued", "bad-newer"],
     ["state", "--salvage", "bad-garbage-line"],
     ["diff", "native-completed", "bad-glued"],
+    ["doctor"],
+    ["doctor", "--json"],
     ["diff", "--json", "fisk-ai-v2-crashed", "fisk-ai-v3-in-flight@3"],
     ["verify", "--json", *(f"bad-{kind}" for kind in KINDS)],
 ]
@@ -217,6 +219,8 @@ def walk(terminal: Terminal) -> None:
     terminal.press("2", "3", "4", "1", "right", "]", "}", "end", "home", "t")
     terminal.press("/", *"ledger", "enter", "n", "N", settle=0.03)
     terminal.press(":", "3", "enter", "?", "escape")
+    terminal.press("d", settle=0.3)
+    terminal.press("down", "end", "home", "escape")
     terminal.press("escape", "escape", "escape", settle=0.1)
 
 
