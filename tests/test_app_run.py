@@ -366,6 +366,17 @@ async def test_a_run_that_is_replaced_is_read_again(crashed: Path, tmp_path: Pat
         assert "replace_text" not in opened.text
 
 
+async def test_a_run_that_is_changed_in_place_is_read_again(crashed: Path) -> None:
+    async with run(crashed) as opened:
+        await opened.press("g")
+        with crashed.open("r+b") as file:
+            at = file.read().index(b"Fix add() so")
+            file.seek(at)
+            file.write(b"Fox add() so")
+        await opened.until(lambda: "Fox add() so" in opened.text)
+        await opened.until(lambda: "the file was replaced" in opened.text)
+
+
 async def test_a_run_that_is_deleted_stays_on_the_screen(crashed: Path) -> None:
     data = crashed.read_bytes()
     async with run(crashed) as opened:

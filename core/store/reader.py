@@ -105,7 +105,9 @@ class RunReader:
         try:
             fd = open_regular(path)
         except NotRegular:
-            if not path.is_dir():
+            from refold.core.store.session_files import is_run_directory
+
+            if not is_run_directory(path):
                 raise
             from refold.core.store.session_reader import open_session
 
@@ -288,6 +290,15 @@ class RunReader:
             self._has_tail = True
         self.complete = True
         self._foot = self._foot_bytes(self._scanner.offset)
+        now = os.fstat(self._fd)
+        if now.st_size == self._known_size:
+            self.mtime = now.st_mtime
+
+    @property
+    def _known_size(self) -> int:
+        """How many bytes of the file were read, the torn ones at its end included."""
+        tail = self._scanner.tail()
+        return self._scanner.offset + (tail.length if tail else 0)
 
     def _foot_bytes(self, end: int) -> bytes:
         start = max(0, end - _FOOT)
@@ -302,14 +313,19 @@ class RunReader:
         mine = os.fstat(self._fd)
         if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino):
             return Change.REPLACED
-        tail = self._scanner.tail()
-        known = self._scanner.offset + (tail.length if tail else 0)
+        known = self._known_size
         touched = mine.st_mtime != self.mtime
         self.size, self.mtime = mine.st_size, mine.st_mtime
         if mine.st_size < known:
             return Change.SHRANK
-        if touched and self.complete and self._foot_bytes(self._scanner.offset) != self._foot:
-            return Change.REPLACED
+        # A writer that appends makes it longer: what was only touched may have been changed anywhere.
+        if touched and self.complete:
+            grew = mine.st_size > known
+            return (
+                Change.GREW
+                if grew and self._foot_bytes(self._scanner.offset) == self._foot
+                else Change.REPLACED
+            )
         return Change.GREW if mine.st_size > known else Change.SAME
 
     def raw(self, item: int, limit: int | None = None) -> bytes:
