@@ -314,19 +314,16 @@ class RunReader:
         if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino):
             return Change.REPLACED
         known = self._known_size
-        touched = mine.st_mtime != self.mtime
-        self.size, self.mtime = mine.st_size, mine.st_mtime
-        if mine.st_size < known:
+        touched, self.size = mine.st_mtime != self.mtime, mine.st_size
+        if self.size < known:
             return Change.SHRANK
+        grew = self.size > known
         # A writer that appends makes it longer: what was only touched may have been changed anywhere.
-        if touched and self.complete:
-            grew = mine.st_size > known
-            return (
-                Change.GREW
-                if grew and self._foot_bytes(self._scanner.offset) == self._foot
-                else Change.REPLACED
-            )
-        return Change.GREW if mine.st_size > known else Change.SAME
+        appended = grew and (not touched or self._foot_bytes(self._scanner.offset) == self._foot)
+        if touched and self.complete and not appended:
+            return Change.REPLACED
+        self.mtime = mine.st_mtime
+        return Change.GREW if grew else Change.SAME
 
     def raw(self, item: int, limit: int | None = None) -> bytes:
         """Give the bytes of an item as they are in the file, newline excluded, at most `limit` of them."""
