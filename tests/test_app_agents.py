@@ -53,8 +53,8 @@ def agent(
 def test_the_arguments_of_the_tools_that_are_known(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "")
     lists = {
-        name: agent_of(Path("/runs/one.json"), name, settings, Notes()).command()
-        for name in ("fisk-ai", "rivumi", "looplane")
+        name: agent_of(Path("/runs") / run, name, settings, Notes()).command()
+        for name, run in (("fisk-ai", "one.json"), ("rivumi", "one"), ("looplane", "one"))
     }
     assert lists == {
         "fisk-ai": ("fisk-ai", "run", "--resume", "one", "--state-dir", "/runs"),

@@ -51,8 +51,7 @@ def test_every_fork_of_every_example_can_go_on(name: str) -> None:
     for at in range(66):
         try:
             plan = plan_at(parent, at)
-        except NoForkHere as refused:
-            assert str(refused)
+        except NoForkHere:
             continue
         legal += 1
         child = made(plan)
@@ -60,8 +59,13 @@ def test_every_fork_of_every_example_can_go_on(name: str) -> None:
         assert replay_of_original(child).ok
         assert verdict(child).outcome == ("accept" if len(plan.pending) < 2 else "ask")
         assert len(plan.manifest.messages) == plan.messages
-    nothing = {"02-manifest-only-no-events", "30-request-base-sha-mismatch", "37-external-cli-run"}
-    # The example of a fork of the original names no provider, and still loads when it is forked by us.
+    # A fork of the original names no provider that could go on.
+    nothing = {
+        "02-manifest-only-no-events",
+        "30-request-base-sha-mismatch",
+        "34-forked-run",
+        "37-external-cli-run",
+    }
     assert (legal == 0) == (name in nothing)
 
 
@@ -159,7 +163,7 @@ def test_a_conversation_of_other_events_is_left_out_from_there_on() -> None:
     run = Made()
     run.turn()
     run.turn(CALL)
-    run.messages[3] = message("assistant", None, [{**CALL, "name": "other"}])
+    run.messages[3] = message("assistant", None, [{"tool_call_id": "a", "name": "other", "arguments": {}}])
     plan = plan_at(run.snapshot(), len(run.lines) - 1)
     assert roles(plan) == ["system", "user", "assistant"]
     assert any("from model turn 2 on" in note for note in plan.notes)

@@ -320,7 +320,7 @@ def test_a_full_disk_leaves_nothing(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from refold.core.store.files import replace_atomically
+from refold.core.store import session_fork
 at = int(sys.argv[2])
 def dying(call):
     def wrapped(*words, **more):
