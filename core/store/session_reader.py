@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from refold.core.errors import BadRecord, CorruptJournal, RunNotFound, StoreError
+from refold.core.errors import BadRecord, CorruptJournal, StoreError
 from refold.core.findings import Finding
 from refold.core.formats import Format
 from refold.core.formats.registry import of_directories
@@ -223,13 +223,8 @@ def open_session(path: Path) -> SessionReader:
     """Open a run directory; one without a log, or with one that cannot be read, is opened too.
 
     Raises:
-        RunNotFound: no run lies in the directory.
         StoreError: it cannot be looked into.
     """
-    if not is_run_directory(path):
-        raise RunNotFound(
-            f"{shown(path)}: no run lies in this directory", remedy="name the directory of one run"
-        )
     problem = ""
     file = _log_of(path)
     try:
