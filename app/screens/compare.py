@@ -145,10 +145,17 @@ class CompareScreen(GroundScreen):
                         elif step is not None:
                             self._draw_top(f"{known}aligning {step:.0%}")
         except RefoldError as error:
-            lines = notice([(str(error), "problem"), (error.remedy, "dim")], self.listing.size.width)
-            self.listing.show(lines)
             self._draw_top("")
+            self._refuse(error)
         self._finished = True
+
+    def _refuse(self, error: RefoldError) -> None:
+        """Say why there is nothing to compare, once there is room to say it."""
+        width = self.listing.size.width
+        if not width:
+            self.call_after_refresh(self._refuse, error)
+            return
+        self.listing.show(notice([(str(error), "problem"), (error.remedy, "dim")], width))
 
     def _compared(self) -> Iterator[Parting | Comparison | float | None]:
         """Open both runs, find the points, compare."""
