@@ -268,6 +268,10 @@ def _fork(known: Known, flying: Sequence[InFlight]) -> Action:
     if flying and timeline.strict_error is None:
         last = flying[0].item - 1
     item = timeline.legal_item(last)
+    if item is not None and last < timeline.items - 1 and timeline.open_calls(item):
+        # A call whose result is lost would be made again: the fork stands before its turn.
+        before = timeline.legal_item(timeline.columns.last_assistant[item] - 2)
+        item = item if before is None else before
     if item is None:
         newer = known.status.name == "newer"
         why = (

@@ -70,7 +70,7 @@ def verdict_on(
         )
     happened = _happened(known, flying)
     if name != "running" and timeline.strict_error is not None:
-        return Verdict(_broken(known, happened, flying), _safe_broken(flying, by_name))
+        return Verdict(_broken(known, happened, flying), _safe_broken(known, flying, by_name))
     happened = " ".join(filter(None, (happened, _hint(flying, damage), _odd(known, damage))))
     return Verdict(happened, _safe(known, flying, by_name) + _mending(known))
 
@@ -184,10 +184,13 @@ def _broken(known: Known, happened: str, flying: Sequence[InFlight]) -> str:
     return f"It is damaged ({error}); {until}. {happened}"
 
 
-def _safe_broken(flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
+def _safe_broken(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
     ways: list[str] = []
     if by_name["fork"].possible:
-        ways.append(f"fork it after seq {by_name['fork'].at} (f)")
+        at = by_name["fork"].at
+        sound = known.timeline.legal_fork(known.timeline.strict_end - 1)
+        before = "" if at == sound else ", before the turn that is not whole"
+        ways.append(f"fork it after seq {at} (f){before}")
     if by_name["salvage"].possible:
         ways.append("salvage its good records into a new run (s)")
     if not ways:

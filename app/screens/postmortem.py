@@ -308,6 +308,8 @@ class PostmortemScreen(GoingOnScreen):
         chosen = Chosen(self.path, self._hint, self._settings)
         try:
             await (mending.repair_end if what == "repair" else mending.salvage_run)(self, chosen)
+            # What was read meanwhile may be from before it was done.
+            self._read()
         except (RefoldError, StoreError, OSError) as error:
             self.app.push_screen(NoticeScreen.of(Safe("Nothing was written"), error))
         finally:
