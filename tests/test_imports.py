@@ -66,7 +66,8 @@ LATER = {"argparse", "hashlib", "pydantic", "secrets", "watchfiles"} | {
         "app.present.state", "app.resuming", "app.screens.fork",
         "app.screens.resume", "app.screens.runs", "core.fingerprint", "core.fork", "core.formats.gojson",
         "core.formats.meta_line", "core.formats.neutral_decoder", "core.formats.writing", "core.resume",
-        "core.store.catalog", "core.store.journal", "core.store.notes",
+        "core.rivumi.timeline", "core.store.catalog", "core.store.journal", "core.store.notes",
+        "core.store.session_reader",
     )
 }  # fmt: skip
 """What a run on the screen does without until a key asks for it: each costs what its reader waits for."""

@@ -10,7 +10,8 @@ from refold.app.present import units
 from refold.app.present.conversation import earlier_line
 from refold.app.present.json_text import json_lines
 from refold.app.present.layout import BLANK, cell, fit, flow, span
-from refold.app.present.record import View, text_lines
+from refold.app.present.record import text_lines
+from refold.app.present.view import View
 from refold.app.safe import Safe
 from refold.core.records import Json
 from refold.core.rivumi.manifest import Manifest, Request, dangling

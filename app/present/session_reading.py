@@ -11,13 +11,14 @@ from refold.app.present import units
 from refold.app.present.conversation import WINDOW
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.reading import Reading
-from refold.app.present.record import READ, View
+from refold.app.present.record import READ, Answer
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop
 from refold.app.present.session_conversation import session_conversation_lines
 from refold.app.present.session_record import event_lines
 from refold.app.present.session_rows import Glimpse, SessionRows, glimpse
 from refold.app.present.session_state import SessionState, session_state_lines
+from refold.app.present.view import View
 from refold.core.errors import StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Record
@@ -179,6 +180,10 @@ class SessionReading(Reading):
     def _seen(self, item: int) -> Glimpse:
         where = self.timeline.span(item)
         return glimpse(self.raw(item, READ), where.end - where.start, self._decoder)
+
+    def _answers(self, index: int, item: int) -> tuple[Answer | None, ...]:
+        """Nothing: the life of a call says it."""
+        return ()
 
     def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
         return None

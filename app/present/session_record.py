@@ -11,13 +11,13 @@ from refold.app.present.json_text import json_lines
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.record import (
     Subject,
-    View,
     bytes_lines,
     finding_lines,
     heading_lines,
     text_lines,
 )
 from refold.app.present.session_rows import DECISIONS, Glimpse, outcome
+from refold.app.present.view import View
 from refold.core.records import Json
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.kinds import KNOWN
