@@ -13,9 +13,11 @@ from tests.rivumi_cases import BASE, CASES, DATA
 
 from refold.core.fork import NoForkHere
 from refold.core.records import Json
+from refold.core.rivumi.events_state import differences
 from refold.core.rivumi.fork import SessionForkPlan, plan_session_fork
 from refold.core.rivumi.items import message, observation
 from refold.core.rivumi.original import replay_of_original, resume_of_original
+from refold.core.rivumi.reading import read_snapshot
 from refold.core.rivumi.snapshot import Part, Snapshot, Workspace
 from refold.core.rivumi.verdict import verdict
 from refold.core.store.session_files import read_run
@@ -59,6 +61,10 @@ def test_every_fork_of_every_example_can_go_on(name: str) -> None:
         assert replay_of_original(child).ok
         assert verdict(child).outcome == ("accept" if len(plan.pending) < 2 else "ask")
         assert len(plan.manifest.messages) == plan.messages
+        reading = read_snapshot(child)
+        assert reading.manifest is not None
+        told = {found.field for found in differences(reading.state, reading.manifest)}
+        assert told <= {"pending_action"}
     # A fork of the original names no provider that could go on.
     nothing = {
         "02-manifest-only-no-events",

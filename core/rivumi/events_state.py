@@ -91,13 +91,16 @@ class EventsFold:
         """Take one event in."""
         data, kind = Members(event.data), event.event_type
         self.calls.feed(event)
-        if kind in {"run.created", "session.resumed", "session.continued"}:
+        if kind in {"run.created", "run.forked", "session.resumed", "session.continued"}:
             for name in self.named:
                 self.named[name] = data.text(name, self.named[name])
         match kind:
             case "model.requested":
                 self.step = max(self.step, data.whole("step", self.step))
-            case "model.completed":
+            case "run.forked" | "model.completed":
+                # A fork of ours says what it brought along.
+                if kind == "run.forked":
+                    self.step = max(self.step, data.whole("step", self.step))
                 tokens = tokens_of(data.object("usage"))
                 for at, count in enumerate(msgspec.structs.astuple(tokens)):
                     self.used[at] += count

@@ -105,6 +105,10 @@ class SessionForkPlan(msgspec.Struct, frozen=True):
             "base_sha": self.base_sha,
             "messages_included": self.messages,
             "workspace_tree": self.tree,
+            "provider": self.manifest["provider_name"],
+            "model": self.manifest["model_id"],
+            "step": self.manifest["step"],
+            "usage": self.manifest["usage"],
         }
         if self.reason:
             data["reason"] = preview(self.reason)
