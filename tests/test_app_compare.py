@@ -342,18 +342,17 @@ async def test_a_resize_keeps_the_record_under_the_cursor(given: Settings) -> No
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "said"),
+    ("a", "b", "said", "size"),
     [
-        ("fix-add", "hostile", "another prompt"),
-        ("hostile", "damaged", "another prompt"),
-        ("damaged", "fix-add", "in common"),
-        ("empty", "fix-add", "A holds no record"),
-        ("empty", "empty", "neither of them holds a record"),
-        ("fix-add", "fix-add", "the same"),
-        ("nowhere", "fix-add", "nowhere.json"),
+        ("fix-add", "hostile", "another prompt", (60, 16)),
+        ("hostile", "damaged", "another prompt", (120, 30)),
+        ("damaged", "fix-add", "in common", (60, 16)),
+        ("empty", "fix-add", "A holds no record", (120, 30)),
+        ("empty", "empty", "neither of them holds a record", (60, 16)),
+        ("fix-add", "fix-add", "the same", (120, 30)),
+        ("nowhere", "fix-add", "nowhere.json", (60, 16)),
     ],
 )
-@pytest.mark.parametrize("size", [(60, 16), (120, 30)], ids=str)
 async def test_whatever_is_compared_the_screen_stands(
     given: Settings, a: str, b: str, said: str, size: tuple[int, int]
 ) -> None:
