@@ -186,7 +186,8 @@ def _doctor(parser: Parser) -> None:
 def _fork(parser: Parser) -> None:
     parser.description = (
         "Make a new run of the first records of another one, up to SEQ, its last legal record if left out.\n"
-        "The parent stays as it is, byte for byte. Files and processes are not restored."
+        "The parent stays as it is, byte for byte. Files and processes are not restored.\n"
+        "A fork of a run directory gets a clone of its repository; the plan says what is in it."
     )
     parser.epilog = (
         "examples:\n  refold fork billing-sweep --at 14 --plan\n"
@@ -276,7 +277,7 @@ def _resume(parser: Parser) -> None:
         "Go on with a run, if that is coherent; without RUN, show the runs that can go on.\n\n"
         "Compared is what the run was started or last resumed with, and what its agent is now; what changed\n"
         "is named and refused. A call that may have run and has no result waits for a decision. A run of\n"
-        "another tool is handed to that tool, which gets the terminal."
+        "another tool is handed to that tool, which gets the terminal, where it would not refuse itself."
     )
     parser.epilog = """\
 examples:
