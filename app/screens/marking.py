@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refold.app.comparing import Compared
 from refold.app.present.marks import Marked, Marks
 from refold.app.screens.going_on import GoingOnScreen
 
@@ -54,6 +53,8 @@ class MarkingScreen(GoingOnScreen):
         if len(runs) > 2:
             self.notify("Two runs are compared at a time: take the marks of the others away.")
         elif len(runs) == 2:
+            from refold.app.comparing import Compared
+
             a, b = runs
             compared = Compared(Path(a.path), Path(b.path), (a.format, b.format))
             self.app.push_screen(compared.screen(chosen.settings))
