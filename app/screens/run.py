@@ -240,8 +240,9 @@ class RunScreen(RunMovesScreen):
             self._land(reading, finished=finished)
 
     def _notice(self, *lines: tuple[str, Role]) -> None:
-        # Before the first layout the list has no width yet.
-        self.timeline.show(notice(lines, self.timeline.size.width or self.app.size.width // 2))
+        # Before the first layout the list has no width of its own.
+        room = self.app.size.width // (2 if self.has_class("-wide") else 1)
+        self.timeline.show(notice(lines, self.timeline.size.width or room))
 
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
