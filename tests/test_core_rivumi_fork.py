@@ -221,3 +221,8 @@ def test_a_log_behind_a_link_that_leads_away_is_no_log(tmp_path: Path) -> None:
     )
     with pytest.raises(NoForkHere, match="symbolic link"):
         plan_at(snapshot, 0)
+
+
+def test_a_check_that_was_under_way_is_said() -> None:
+    plan = plan_at(read_run(DATA / "05-tail-verification-started"), 20)
+    assert any("the check check-1 was started" in note for note in plan.notes)

@@ -185,7 +185,7 @@ def plan_session_fork(
             *_tree_notes(tree, state, manifest.base_sha),
             *carried.notes,
             *dropped,
-            *_notes(prefix, manifest, request, carried, open_calls),
+            *_notes(prefix, state, manifest, request, carried, open_calls),
         ),
     )
 
@@ -360,6 +360,7 @@ def _request(request: Request, task_id: str, base_sha: str) -> tuple[bytes, list
 
 def _notes(
     prefix: Sequence[Event],
+    state: EventsState,
     manifest: Manifest,
     request: Request,
     carried: Carried,
@@ -378,6 +379,9 @@ def _notes(
         yield "the open call is not run: a resume tells the model that it came to nothing"
     if any(call.started for call in open_calls):
         yield "a call was started before this point: what it did outside the workspace stays done"
+    for life in state.open_calls:
+        if life.is_check:
+            yield f"the check {life.name} was started before this point, and runs again when the work is done"
     if manifest.raw.get("granted_effects"):
         yield "permissions that were granted for the whole session are asked for again"
     if carried.step >= request.max_steps:
