@@ -13,7 +13,7 @@ from refold.app.going_on import Prepared
 from refold.core.records import Decision
 from refold.core.repair import PlanOutdated
 from refold.core.resume import ResumePlan, ResumeRefused
-from refold.core.rivumi.plan import SessionFacts, fork_before
+from refold.core.rivumi.plan import fork_before, session_facts
 from refold.core.rivumi.reading import read_snapshot
 from refold.core.store.notes import NotesStore
 from refold.core.store.session_files import read_run
@@ -35,17 +35,18 @@ def prepared_session(path: Path, settings: Settings, *, last_point: int | None =
         StoreError: it cannot be looked into.
     """
     snapshot = read_run(path)
-    reading = read_snapshot(snapshot)
+    request = read_snapshot(snapshot).request
     notes = NotesStore(settings.notes_dir).read(path)
-    repository = "" if reading.request is None else reading.request.repository
+    repository = "" if request is None else request.repository
     agent = session_agent(path, repository, settings.agents, notes)
+    facts = session_facts(snapshot, str(path), now=time.time(), problem=agent.problem())
     return Prepared(
-        facts=SessionFacts(snapshot, str(path), time.time(), agent.problem()),
+        facts=facts,
         agent=agent,
         notes=notes,
         last_point=last_point,
-        before_turn=fork_before(snapshot),
-        noted=noted_decisions(notes, reading.state.last_sequence),
+        before_turn=fork_before(facts),
+        noted=noted_decisions(notes, facts.reading.state.last_sequence),
     )
 
 

@@ -45,12 +45,23 @@ _WHY: Final[Mapping[Standing, str]] = {
 class SessionFacts(msgspec.Struct, frozen=True):
     """What a plan is made from."""
 
-    snapshot: Snapshot
     path: str
-    now: float
-    """Seconds since 1970: the time that a dead process is charged for ends here."""
+    reading: Reading
+    found: Found
     problem: str = ""
     """Why its program cannot be started; empty where it can."""
+
+
+def session_facts(snapshot: Snapshot, path: str, *, now: float, problem: str = "") -> SessionFacts:
+    """Read and judge a run once, for every plan that is made of it.
+
+    Args:
+        snapshot: what was read.
+        path: the directory.
+        now: seconds since 1970: the time that a dead process is charged for ends here.
+        problem: why its program cannot be started; empty where it can.
+    """
+    return SessionFacts(path, read_snapshot(snapshot), verdict(snapshot, now=now), problem)
 
 
 def plan_session_resume(
@@ -63,8 +74,7 @@ def plan_session_resume(
         request: what is asked for, decisions that were noted before included.
         command: the argument list that would carry the plan out.
     """
-    found = verdict(facts.snapshot, now=facts.now)
-    reading = read_snapshot(facts.snapshot)
+    found, reading = facts.found, facts.reading
     calls = _calls(found, reading)
     decisions = by_id(request.decisions, [call.id for call in calls])
     request = msgspec.structs.replace(request, decisions=decisions)
@@ -101,10 +111,10 @@ def plan_session_resume(
     )
 
 
-def fork_before(snapshot: Snapshot) -> int | None:
+def fork_before(facts: SessionFacts) -> int | None:
     """Give the last event before the turn that made the first call of which nobody knows the end."""
-    reading = read_snapshot(snapshot)
-    calls = {call.id for call in _calls(verdict(snapshot), reading)}
+    reading = facts.reading
+    calls = {call.id for call in _calls(facts.found, reading)}
     began = [
         life.asked if life.requested is None else life.requested
         for life in reading.state.calls
@@ -178,7 +188,7 @@ def _reasons(
 def _still(facts: SessionFacts, calls: Sequence[OpenCall]) -> str:
     """Say what can be done where everything is decided, and its own program goes on refusing."""
     names = ", ".join(call.id for call in calls)
-    at = fork_before(facts.snapshot)
+    at = fork_before(facts)
     fork = "" if at is None else f"fork before it (seq {at}), or "
     return (
         f"its own program refuses whatever is decided about {names}: "
