@@ -133,6 +133,8 @@ PICTURES = {
     "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket", "right", "z")),
     "state": ("fix-date-parser", "refold-light", ("end", "2")),
     "resume": ("fix-date-parser", "refold-dark", ("r", "x")),
+    "post-mortem": ("fix-date-parser", "refold-dark", ("d",)),
+    "rivumi": ("", "refold-dark", ("down", "down", "down", "down", "enter", "2")),
 }
 """By name: the run that is shown, the theme, and the keys that are pressed."""
 
