@@ -310,6 +310,19 @@ def test_up_to_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["export", f"{run}@9"]) == 3
 
 
+def test_a_call_without_a_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "fix-add.json"
+    run.write_bytes(
+        story.Writing("fix-add", "fix").turn("look", "read_file:a", "bash:b").results("text").data
+    )
+    for name in ("md", "html"):
+        for place, count in (("", 1), ("@2", 2)):
+            assert main(["export", f"{run}{place}", "--format", name]) == 0
+            said = capsys.readouterr().out
+            assert said.count("outcome unknown") == 1 + count
+            assert ("2 calls without" if count == 2 else "1 call without") in said
+
+
 def test_lines_are_those_of_the_file(journals: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     run = journals / "v3" / "thinking-and-provider-blocks.json"
     assert main(["export", str(run), "--format", "jsonl"]) == 0

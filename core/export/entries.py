@@ -39,6 +39,8 @@ class Entry(msgspec.Struct, frozen=True):
     left: int = 0
     """So many bytes follow that text."""
     problems: tuple[Problem, ...] = ()
+    unanswered: frozenset[int] = frozenset()
+    """Which of its calls have no result, counted from 0."""
 
     @property
     def place(self) -> str:
@@ -62,6 +64,8 @@ class Head(msgspec.Struct, frozen=True):
     counters: Counters
     ended: str
     """The reason of the last terminal record; empty where there is none."""
+    open_calls: int
+    """How many calls of the last turn have no result."""
     damaged: int
     """How many records or stretches of bytes something is wrong with."""
     refold: str
@@ -79,10 +83,20 @@ class Head(msgspec.Struct, frozen=True):
             ("turns", f"{self.turns:,}"),
             ("calls", f"{self.calls:,}"),
             ("tokens", f"{self.counters.tokens:,}"),
+            ("in flight", self._in_flight),
             ("up to", "" if self.up_to is None else f"seq {self.up_to}"),
             ("damage", f"{self.damaged:,}" if self.damaged else ""),
         )
         return tuple((name, value) for name, value in rows if value)
+
+    @property
+    def _in_flight(self) -> str:
+        if not self.open_calls:
+            return ""
+        calls = (
+            "1 call without a result" if self.open_calls == 1 else f"{self.open_calls} calls without a result"
+        )
+        return f"{calls}: outcome unknown"
 
 
 _COMMANDING: Final = re.compile(

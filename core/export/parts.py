@@ -48,7 +48,7 @@ def parts_of(entry: Entry) -> Iterator[Part]:
             yield Part("note", "model", " ".join(filter(None, (mark.provider or "", mark.model))))
         case AssistantRecord():
             yield from _resumed(record.resumed)
-            yield from _blocks(record.message.content)
+            yield from _blocks(record.message.content, entry.unanswered)
             if record.stop_reason:
                 yield Part("note", "stopped", record.stop_reason)
         case UserRecord():
@@ -84,9 +84,14 @@ def _indented(entry: Entry) -> str:
         return entry.text
 
 
-def _blocks(content: tuple[Json, ...] | None) -> Iterator[Part]:
+def _blocks(content: tuple[Json, ...] | None, unanswered: frozenset[int] = frozenset()) -> Iterator[Part]:
+    calls = 0
     for block in read_blocks(content):
         yield _block(block)
+        if block.kind == "call":
+            if calls in unanswered:
+                yield Part("note", "no result recorded", "outcome unknown")
+            calls += 1
 
 
 def _block(block: Block) -> Part:

@@ -83,6 +83,7 @@ class Source:
             calls=timeline.calls(last) if self.items else 0,
             counters=timeline.counters(last) if self.items else Counters(),
             ended=text(terminal[1]) if terminal is not None else "",
+            open_calls=timeline.open_calls(last) if self.items else 0,
             damaged=len(findings),
             refold=__version__,
         )
@@ -116,8 +117,17 @@ class Source:
                 problems=tuple(
                     Problem(each.code, self._quiet.text(each.message)) for each in timeline.findings_at(item)
                 ),
+                unanswered=self._unanswered(item),
             )
             yield self._filled(entry)
+
+    def _unanswered(self, item: int) -> frozenset[int]:
+        timeline = self.reader.timeline
+        first, following = timeline.first_row(item), timeline.first_row(item + 1)
+        linked = (timeline.link(row) for row in range(first + 1, following))
+        return frozenset(
+            call for call, row in enumerate(linked) if row is None or timeline.item_of(row) >= self.items
+        )
 
     def _filled(self, entry: Entry) -> Entry:
         length = entry.end - entry.start
