@@ -81,7 +81,7 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("runs.clear_filter", "escape", "clear_filter", "Show all runs", "Take the filter away", "Find"),
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
-    Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look", "reverse"),
+    Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look"),
     Key("runs.mark", "space", "mark", "Mark the run", "To compare it with another", "Look", "mark"),
     Key(
         "runs.compare",
@@ -92,7 +92,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "Look",
         "compare",
     ),
-    Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look", "columns"),
+    Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look"),
     Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
     Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program"),
     # One run.

@@ -568,8 +568,8 @@ async def test_the_footer_drops_the_last_and_keeps_help(tmp_path: Path) -> None:
     app = RefoldApp(settings(tmp_path, keymap={"runs.sort": "o"}), lambda: stage)
     async with app.run_test(size=(120, 5)) as pilot:
         full = (
-            " enter open  r resume  f fork  l lineage  / filter  o sort  S reverse  c columns  ↑ ↓ move"
-            "  ^p palette  q quit  ? help"
+            " enter open  r resume  f fork  d post-mortem  l lineage  / filter  o sort  space mark  c compare"
+            "  ↑ ↓ move  ? help"
         )
         await until(pilot, lambda: rows_of(pilot)[-1] == full)
         for width in (80, 60, 30, 12, 8, 7):

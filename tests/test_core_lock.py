@@ -69,12 +69,15 @@ from refold.core.store.lock import RunLock
 path = Path(sys.argv[1])
 lock = RunLock.take(path)
 read, write = os.pipe()
+there, told = os.pipe()
 child = os.fork()
 if child == 0:
     os.close(write)
     os.write(1, b"held" if lock.held else b"dropped")
+    os.write(told, b".")
     os.read(read, 1)
     os._exit(0)
+os.read(there, 1)
 other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 lock._file.close()  # as when the process dies: nothing unlocks on the way
 again = RunLock.take(path)
