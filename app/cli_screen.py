@@ -70,6 +70,7 @@ def show_first(settings: Settings, first: Callable[[], Screen[None]]) -> int:
     """Show the full screen, beginning with one that is made then, until it is left; give the exit code."""
     # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
     gc.disable()
+    _import_asyncio()
     from refold.app.main import RefoldApp
 
     app = RefoldApp(settings, first)
@@ -80,6 +81,17 @@ def show_first(settings: Settings, first: Callable[[], Screen[None]]) -> int:
     gc.enable()
     app.run()
     return app.return_code or 0
+
+
+def _import_asyncio() -> None:
+    """Import asyncio without its TLS, which takes a fiftieth of the start: the screen opens no connection."""
+    if "asyncio" in sys.modules or "ssl" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    try:
+        import asyncio  # noqa: F401
+    finally:
+        del sys.modules["ssl"]
 
 
 def show_for_caller(settings: Settings, first: Callable[[], Screen[None]]) -> int:

@@ -13,7 +13,8 @@ from refold.app.cli_run import NoSuchPlace, WrongPlace
 from refold.core.errors import CorruptJournal, NotRegular
 from refold.core.records import Json
 from refold.core.store.resolve import resolve
-from refold.core.store.session_files import MARKS, is_run_directory, read_run
+from refold.core.store.session_files import read_run
+from refold.core.store.session_names import MARKS, is_run_directory
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings

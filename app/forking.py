@@ -128,7 +128,7 @@ def _with_agent(made: Forked, of: Path, notes: NotesStore) -> Forked:
 
 def proposed_id(parent: Path) -> str:
     """Give an id for a fork of a run: its own name and a number where it has a name, else a new one."""
-    from refold.core.store.session_files import is_run_directory
+    from refold.core.store.session_names import is_run_directory
 
     if is_run_directory(parent):
         from refold.core.store.session_fork import new_session_id

@@ -70,6 +70,7 @@ class RefoldApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
+    _has_themes = False
 
     def __init__(self, settings: Settings, start: Callable[[], Screen[None]]) -> None:
         super().__init__(ansi_color=True if settings.no_color else None)
@@ -89,6 +90,7 @@ class RefoldApp(App[None]):
         """What failed in the background since the start."""
         for theme in themes.THEMES:
             self.register_theme(theme)
+        self._has_themes = True
         known = settings.theme in self.available_themes
         self._unknown_theme = "" if known else settings.theme
         self.theme = settings.theme if known else themes.DARK.name
@@ -109,6 +111,10 @@ class RefoldApp(App[None]):
         if missing:
             self.stylesheet.read_all(missing)
             self.stylesheet.parse()
+
+    def get_css_variables(self) -> dict[str, str]:
+        """None before our themes are known: Textual (8.2.8) would work out those of one that is not shown."""
+        return super().get_css_variables() if self._has_themes else {}
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables, for themes that are not ours."""

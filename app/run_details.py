@@ -18,7 +18,7 @@ _MOST: Final = 16 << 20
 
 async def read_details(run: RunSummary) -> Details:
     """Read the details of a run in slices; nothing where it cannot be read."""
-    from refold.core.store.session_files import is_run_directory
+    from refold.core.store.session_names import is_run_directory
 
     path = Path(run.path)
     verdict = None

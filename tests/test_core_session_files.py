@@ -18,7 +18,8 @@ from refold.core.rivumi.original import replay_of_original, resume_of_original
 from refold.core.rivumi.snapshot import Part, Workspace
 from refold.core.rivumi.verdict import verdict
 from refold.core.store import files, session_files
-from refold.core.store.session_files import is_run_directory, read_run, read_workspace
+from refold.core.store.session_files import read_run, read_workspace
+from refold.core.store.session_names import is_run_directory
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ from refold.core.rivumi.verdict import verdict as session_verdict
 from refold.core.store.postmortem import known_of
 from refold.core.store.reader import RunReader
 from refold.core.store.resume import facts_of
-from refold.core.store.session_files import is_run_directory, read_run
+from refold.core.store.session_files import read_run
+from refold.core.store.session_names import is_run_directory
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings

@@ -21,7 +21,7 @@ from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
 from refold.core.store.roots import SUFFIX, Root
-from refold.core.store.session_files import is_run_directory
+from refold.core.store.session_names import is_run_directory
 from refold.core.store.session_origin import fork_origin
 
 _BLOCK: Final = 1 << 20

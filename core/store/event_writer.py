@@ -11,8 +11,8 @@ from pathlib import Path
 from refold.core.errors import JournalClosed, LeaseLost, WriteFailed
 from refold.core.store.files import append_durably, create_private, fsync_directory, open_regular, shown
 from refold.core.store.lock import RunLock
-from refold.core.store.session_files import EVENTS
 from refold.core.store.session_lease import SessionWriterLease
+from refold.core.store.session_names import EVENTS
 
 
 class EventWriter:

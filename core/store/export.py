@@ -33,7 +33,7 @@ from refold.core.store.files import (
     write_failed,
 )
 from refold.core.store.reader import RunReader
-from refold.core.store.session_files import is_run_directory
+from refold.core.store.session_names import is_run_directory
 from refold.core.version import __version__
 
 LONGEST: Final = 4 << 20

@@ -16,7 +16,7 @@ from refold.core.records import ForkOrigin
 from refold.core.store.files import open_regular, shown
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.reader import RunReader
-from refold.core.store.session_files import is_run_directory
+from refold.core.store.session_names import is_run_directory
 from refold.core.store.session_origin import fork_origin
 from refold.core.summary import RunSummary
 from refold.core.timeline import Timeline

@@ -105,7 +105,7 @@ class RunReader:
         try:
             fd = open_regular(path)
         except NotRegular:
-            from refold.core.store.session_files import is_run_directory
+            from refold.core.store.session_names import is_run_directory
 
             if not is_run_directory(path):
                 raise

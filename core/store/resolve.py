@@ -10,7 +10,7 @@ from pathlib import Path
 from refold.core.errors import AmbiguousRun, RunNotFound
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
 from refold.core.store.run_id import check_run_id, is_run_id, is_segment
-from refold.core.store.session_files import NESTED, PART_NAMES, is_run_directory
+from refold.core.store.session_names import NESTED, PART_NAMES, is_run_directory
 
 _SHOWN = 8
 

@@ -56,8 +56,9 @@ from refold.core.store.files import (
     replace_atomically,
     shown,
 )
-from refold.core.store.session_files import LOCK, MANIFEST, SIDE_LIMIT, read_run
+from refold.core.store.session_files import SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
+from refold.core.store.session_names import LOCK, MANIFEST
 from refold.core.store.session_run import Session
 from refold.core.store.session_tail import plan_for_log, repair_log
 

@@ -23,12 +23,16 @@ from refold.core.errors import (
 from refold.core.rivumi.snapshot import Part, PartState, Snapshot, Workspace
 from refold.core.store.files import open_error, open_regular, read_range, shown
 from refold.core.store.lock import holder_of
-
-LOCK: Final = ".writer.lock"
-MANIFEST: Final = "session.json"
-EVENTS: Final = "events.jsonl"
-MARKS: Final = (MANIFEST, "request.json", "result.json", EVENTS)
-"""A directory that holds one of these is a run (formats/rivumi.md 7: `sessions`)."""
+from refold.core.store.session_names import (
+    EVENTS,
+    LOCK,
+    MANIFEST,
+    PARTS,
+    SIDE,
+    is_litter,
+    is_run_directory,
+    mode_of,
+)
 
 SIDE_LIMIT: Final = 64 << 20
 EVENTS_LIMIT: Final = 512 << 20
@@ -38,23 +42,9 @@ _NAMES_LIMIT = 1000
 _TRIES = 5
 _HEAD_LIMIT = 4096
 _REFS_LIMIT = 4 << 20
-_SIDE = ("request.json", "verification.json", "result.json", "checkpoint.json")
-_PARTS = (MANIFEST, EVENTS, *_SIDE)
-_OWN = frozenset({*_PARTS, LOCK, "workspace", "changes.patch", "test.log", "review.md", ".task-env"})
-PART_NAMES: Final = frozenset({*_PARTS, LOCK, "changes.patch", "test.log", "review.md"})
-"""The files that a run consists of."""
-NESTED: Final = "subagents"
-"""In it lie the runs of a run's own agents."""
+_OWN = frozenset({*PARTS, LOCK, "workspace", "changes.patch", "test.log", "review.md", ".task-env"})
 _COMMIT = re.compile("[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
 _REF = re.compile(r"refs/[^\s\\\0]{1,1000}")
-
-
-def is_run_directory(path: Path) -> bool:
-    """Say whether a path is a directory in which a run lies; nothing is opened."""
-    try:
-        return path.is_dir() and any(_mode(path / name) is not None for name in MARKS)
-    except (OSError, ValueError):
-        return False
 
 
 def texts_of(path: Path) -> tuple[Path, ...]:
@@ -82,7 +72,7 @@ def read_run(
     link = path.is_symlink()
     directory = path.resolve() if link else path
     names = _names(directory)
-    side = {name: part_of(directory, name, SIDE_LIMIT) for name in _SIDE}
+    side = {name: part_of(directory, name, SIDE_LIMIT) for name in SIDE}
     manifest, events, moving = _pair(directory, events_limit)
     if all(part.state == "missing" for part in (manifest, events, side["request.json"], side["result.json"])):
         raise RunNotFound(
@@ -125,20 +115,20 @@ def _pair(directory: Path, events_limit: int) -> tuple[Part, Part, bool]:
 
 def read_workspace(path: Path) -> Workspace:
     """Say what lies where a run works, and which commit its HEAD names; git itself is not run."""
-    mode = _mode(path)
+    mode = mode_of(path)
     if mode is None:
         return Workspace("missing")
     if stat.S_ISLNK(mode):
         return Workspace("link")
     if not stat.S_ISDIR(mode):
         return Workspace("not_directory")
-    git = _mode(path / ".git")
+    git = mode_of(path / ".git")
     if git is None:
         return Workspace("no_git")
     if not stat.S_ISDIR(git):
         return Workspace("unknown", detail=".git is no directory")
     wanted = (path / ".git" / name for name in ("objects", "refs"))
-    if not all(stat.S_ISDIR(_mode(place) or 0) for place in wanted):
+    if not all(stat.S_ISDIR(mode_of(place) or 0) for place in wanted):
         return Workspace("no_git", detail="the parts of .git are missing")
     try:
         return Workspace("git", _head(path / ".git"))
@@ -190,15 +180,10 @@ def _names(directory: Path) -> list[str]:
     return sorted(os.fsencode(name).decode("utf-8", "backslashreplace") for name in names)
 
 
-def is_litter(name: str) -> bool:
-    """Say whether a name is that of a file which an interrupted write leaves behind."""
-    return any(name.startswith(f".{part}.") for part in _PARTS)
-
-
 def part_of(directory: Path, name: str, limit: int) -> Part:
     """Read one file of a run; what keeps it from being read is said and never raised."""
     path = directory / name
-    mode = _mode(path)
+    mode = mode_of(path)
     if mode is None:
         return Part(name, detail="No such file or directory")
     if not stat.S_ISLNK(mode):
@@ -259,18 +244,8 @@ def _what(path: Path, error: StoreError) -> str:
     return str(error).removeprefix(f"{shown(path)}: ").removesuffix(", not a file")
 
 
-def _mode(path: Path) -> int | None:
-    """Type and permissions of what lies there; None where nothing does, 0 where the system does not say."""
-    try:
-        return path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return 0
-
-
 def _lock(path: Path) -> Literal["missing", "file", "link", "other"]:
-    mode = _mode(path)
+    mode = mode_of(path)
     if mode is None:
         return "missing"
     if stat.S_ISLNK(mode):

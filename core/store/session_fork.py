@@ -41,7 +41,8 @@ from refold.core.store.files import (
 from refold.core.store.fork import Forked
 from refold.core.store.notes import NotesStore
 from refold.core.store.run_id import is_segment
-from refold.core.store.session_files import EVENTS, MANIFEST, part_of, read_run
+from refold.core.store.session_files import part_of, read_run
+from refold.core.store.session_names import EVENTS, MANIFEST
 from refold.core.store.session_workspace import SECONDS, apply_patch, clone
 
 PATCH_LIMIT: Final = 64 << 20

@@ -37,7 +37,7 @@ from refold.core.store.files import (
     write_failed,
 )
 from refold.core.store.lock import RunLock
-from refold.core.store.session_files import LOCK, MANIFEST
+from refold.core.store.session_names import LOCK, MANIFEST
 
 _REMEDY = "claim the run again and go on from what is on disk"
 

@@ -11,7 +11,7 @@ from refold.core.records import ForkOrigin
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.members import Members
 from refold.core.store.files import open_regular
-from refold.core.store.session_files import EVENTS
+from refold.core.store.session_names import EVENTS
 
 _HEAD: Final = 64 << 10
 _MARK: Final = b'"run.forked"'

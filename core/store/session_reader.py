@@ -21,15 +21,8 @@ from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.state import RunState
 from refold.core.store.files import open_regular, shown
 from refold.core.store.reader import Change, RunReader
-from refold.core.store.session_files import (
-    EVENTS,
-    LOCK,
-    MANIFEST,
-    NESTED,
-    is_run_directory,
-    part_of,
-    read_run,
-)
+from refold.core.store.session_files import part_of, read_run
+from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_run_directory
 
 _SIDE: Final = (MANIFEST, "request.json", "result.json", "verification.json", "changes.patch")
 _LONGEST_SIDE: Final = 64 << 20

@@ -19,7 +19,7 @@ import msgspec
 from refold.core.rivumi.summary import Found, closed
 from refold.core.status import RUNNING
 from refold.core.store.roots import STRETCH, Candidate, Root, reason
-from refold.core.store.session_files import EVENTS, LOCK, MANIFEST, NESTED, is_litter, is_run_directory
+from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_litter, is_run_directory
 from refold.core.store.shelf import Gone, Item, Progress
 from refold.core.summary import RunSummary
 

@@ -18,7 +18,8 @@ from refold.core.rivumi.manifest import Manifest, Pending, read_request
 from refold.core.rivumi.snapshot import Part
 from refold.core.rivumi.summary import Found, Parts, standing, summary
 from refold.core.store.files import open_error, open_regular, read_range
-from refold.core.store.session_files import EVENTS, MANIFEST, SIDE_LIMIT
+from refold.core.store.session_files import SIDE_LIMIT
+from refold.core.store.session_names import EVENTS, MANIFEST
 from refold.core.summary import RunSummary
 
 _PIECE: Final = 1 << 18

@@ -15,8 +15,8 @@ from refold.core.rivumi.events import EventLog, read_log
 from refold.core.rivumi.snapshot import RESUME_LIMIT
 from refold.core.store.files import open_regular, read_range, shown
 from refold.core.store.lock import RunLock
-from refold.core.store.session_files import EVENTS
 from refold.core.store.session_lease import SessionWriterLease
+from refold.core.store.session_names import EVENTS
 from refold.core.store.tail import carry_out, free_side_file
 
 
