@@ -20,7 +20,6 @@ from refold.app import keys
 from refold.app.lines import Role
 from refold.app.loading import aside, others_first
 from refold.app.present import landing, units
-from refold.app.present.clip import LONGEST, clip
 from refold.app.present.landing import Landing
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
@@ -428,6 +427,8 @@ class RunScreen(RunMovesScreen):
 
     def action_copy(self) -> None:
         """Send the bytes of the record to the terminal's clipboard."""
+        from refold.app.present.clip import LONGEST, clip
+
         item = self.item
         if self._reading is None or item is None:
             return

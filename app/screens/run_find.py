@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refold.app.lines import Cell, Line
 from refold.app.loading import others_first
 from refold.app.present import units
-from refold.app.present.find import Hunt
 from refold.app.present.layout import cell
 from refold.app.safe import Safe
 from refold.app.screens.run_file import SLICE
 from refold.core.store.reader import RunReader
+
+if TYPE_CHECKING:
+    from refold.app.present.find import Hunt
 
 _REDRAW: Final = 0.1
 
@@ -48,6 +50,8 @@ class RunFind:
 
     def begin(self, reader: RunReader, query: str, item: int) -> None:
         """Look for a text from an item on, once `work` is awaited."""
+        from refold.app.present.find import Hunt
+
         self.query = query
         self._hunt = Hunt(reader, query, item)
 

@@ -15,7 +15,6 @@ from textual.message import Message
 from refold.app.lines import Cell, FixedRows, Line, Role, Rows
 from refold.app.loading import others_first
 from refold.app.present.layout import cell, flow, marked
-from refold.app.present.raw import RawRows
 from refold.app.present.reading import Reading
 from refold.app.present.view import WINDOW, View
 from refold.app.safe import Safe
@@ -264,6 +263,8 @@ class RunPane(Vertical):
             return reading.raw_part(row.item, start, size)
 
         as_hex = self._as_hex != (row.kind == "damage")
+        from refold.app.present.raw import RawRows
+
         rows = RawRows(read, where.end - where.start, where.start, width, as_hex=as_hex)
         return rows if self.pattern is None else _Marked(rows, self.pattern)
 
