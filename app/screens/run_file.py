@@ -13,6 +13,8 @@ from refold.core.store.reader import Change, RunReader
 
 SLICE: Final = 0.001
 """Seconds that the event loop is held at a time."""
+_SHORT: Final = 65_536
+"""Bytes of a run that is read in one go, or nearly so."""
 POLL: Final = 0.04
 """Seconds between two looks at the file: a record is to be on the screen within a tenth of a second."""
 
@@ -77,7 +79,10 @@ async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:
     """Read to the end of the file, or until it is no longer the one that was opened."""
     looked = time.monotonic()
     gone = False
-    while not reader.step(SLICE):
+    # Of a long run the first few lines are enough to show; a short one is read before anything is.
+    slice_ = 0.0 if reader.size > _SHORT and not reader.timeline.items else SLICE
+    while not reader.step(slice_):
+        slice_ = SLICE
         yield Read(finished=False)
         await others_first()
         if time.monotonic() - looked < POLL:
