@@ -6,11 +6,13 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, Self, get_args
 
 from textual import events, on, work
 from textual.containers import Vertical
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
 
 from refold.app.lines import Cell, FixedRows, Line, Role, Rows
 from refold.app.loading import others_first
@@ -99,6 +101,7 @@ class RunPane(Vertical):
             where: Tells where the cursor stands.
             id: The CSS id.
         """
+        self._border: tuple[tuple[Region, Size], list[Strip]] | None = None
         super().__init__(id=id)
         self._where = where
         self._tabs = PaneTabs(id="pane-tabs")
@@ -113,6 +116,28 @@ class RunPane(Vertical):
         self._as_hex = False
         self._window = WINDOW
         self._shown: tuple[PaneName, int] | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The border, as it was drawn before where nothing changed: each step of the cursor asks for it."""
+        if self._border is None or self._border[0] != (crop, self.size):
+            self._border = ((crop, self.size), super().render_lines(crop))
+        return self._border[1]
+
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        """Draw anew."""
+        self._border = None
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """Draw in the new theme."""
+        super().notify_style_update()
+        self._border = None
 
     @property
     def open_pane(self) -> PaneName:
