@@ -22,6 +22,7 @@ from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, summary_json
 
 _COLUMNS: Final = 200
+_UNREAD: Final = frozenset({"missing", "not-permitted", "not-a-directory", "unreadable"})
 """The width of the list where there is no terminal."""
 
 
@@ -51,6 +52,10 @@ def list_runs(
         printer.note(f"{units.plural(runs.hidden, 'run')} {others}")
     elif not runs.total:
         _nothing(reports, printer)
+        return FINE
+    for report in reports:
+        if report.state in _UNREAD and report.root.origin != "default":
+            printer.note(f"{report.root.path}: {report.detail}")
     return FINE
 
 

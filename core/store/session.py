@@ -37,7 +37,7 @@ from pathlib import Path
 
 import msgspec
 
-from refold.core.errors import InvalidRunId, NotRegular, Refused, RunExists, RunLocked, StoreError
+from refold.core.errors import BadRecord, InvalidRunId, NotRegular, Refused, RunExists, RunLocked, StoreError
 from refold.core.records import Decision
 from refold.core.repair import RepairPlan
 from refold.core.rivumi.claim import SessionRefused, plan_claim
@@ -120,11 +120,15 @@ class SessionStore:
         run_id = run_id or uuid.uuid4().hex
         directory = self.path_of(run_id)
         task = task if task.task_id else msgspec.structs.replace(task, task_id=f"task-{run_id}")
-        if directory.resolve().is_relative_to(Path(task.repository).resolve()):
+        request = task.request()
+        try:
+            inside = directory.resolve().is_relative_to(Path(task.repository).resolve())
+        except (OSError, RuntimeError, ValueError) as error:
+            raise BadRecord(f"the repository is no path: {task.repository!a}: {error}") from error
+        if inside:
             raise Refused(
                 f"{shown(directory)}: inside the repository it works on", remedy="keep runs somewhere else"
             )
-        request = task.request()
         manifest = SessionManifest.new(
             run_id=run_id,
             task_id=task.task_id,

@@ -70,7 +70,10 @@ def read_run(
         StoreError: It cannot be looked into.
     """
     link = path.is_symlink()
-    directory = path.resolve() if link else path
+    try:
+        directory = path.resolve() if link else path
+    except (OSError, RuntimeError) as error:
+        raise NotRegular(f"{shown(path)}: a link that leads nowhere: {error}") from error
     names = _names(directory)
     side = {name: part_of(directory, name, SIDE_LIMIT) for name in SIDE}
     manifest, events, moving = _pair(directory, events_limit)

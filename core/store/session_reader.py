@@ -19,7 +19,7 @@ from refold.core.rivumi.snapshot import Part, Snapshot
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.state import RunState
-from refold.core.store.files import open_regular, shown
+from refold.core.store.files import open_error, open_regular, shown
 from refold.core.store.reader import Change, RunReader
 from refold.core.store.session_files import part_of, read_run
 from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_run_directory
@@ -235,7 +235,11 @@ def open_session(path: Path) -> SessionReader:
 def _log_of(path: Path) -> Path:
     """The log, or the file behind a link that does not lead out of the run."""
     file = path / EVENTS
-    if not file.is_symlink():
+    try:
+        linked = file.is_symlink()
+    except OSError as error:
+        raise open_error(path, error) from error
+    if not linked:
         return file
     try:
         target = file.resolve(strict=True)

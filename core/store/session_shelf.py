@@ -26,6 +26,8 @@ from refold.core.summary import RunSummary
 HINT: Final = "rivumi"
 _SIDE: Final = ("request.json", "result.json", "checkpoint.json")
 _MOST_NESTED: Final = 200
+_FOUND: Final = "lost+found"
+"""What a check of the disk makes at the top of it; never a run."""
 _RECENT_NS: Final = 600 * 10**9
 _ROUNDS: Final = 8
 _LOOKED_AT: Final = 100
@@ -257,7 +259,7 @@ def look_at(root: str, name: str, *, sure: bool) -> Look | None:
     try:
         own = os.lstat(path)
         if stat.S_ISLNK(own.st_mode):
-            if not is_run_directory(Path(path)):
+            if "/" in name or not is_run_directory(Path(path)):
                 return None
             return _odd(name, own, "it is a symbolic link, not a directory", "E_NOT_REGULAR")
         if not stat.S_ISDIR(own.st_mode):
@@ -271,7 +273,8 @@ def look_at(root: str, name: str, *, sure: bool) -> Look | None:
         if not any(found) and lock is None and not _has_traces(path):
             return None
     except PermissionError:
-        return _odd(name, None, "not permitted to look into it", "E_PERM") if sure else None
+        # It may be a run: none is hidden for want of a right.
+        return _odd(name, None, "not permitted to look into it", "E_PERM") if name != _FOUND else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -288,7 +291,9 @@ def look_at(root: str, name: str, *, sure: bool) -> Look | None:
         own.st_mtime_ns,
         lock.st_ino if lock is not None and is_file else 0,
         lock is not None and not is_file,
-        nested=_names(f"{path}/{NESTED}") if nested is not None and "/" not in name else (),
+        nested=_names(f"{path}/{NESTED}")
+        if nested is not None and stat.S_ISDIR(nested.st_mode) and "/" not in name
+        else (),
     )
 
 

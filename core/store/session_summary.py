@@ -44,7 +44,9 @@ class SessionReading:
         self._offset = 0
         """Where the first line begins that is not taken in for good."""
         self._inode = 0
-        self._rest = b""
+        self._held: list[bytes] = []
+        """The pieces of a line whose end was not read yet."""
+        self._held_bytes = 0
         self._long = False
         self._parts: Parts | None = None
         self._state: tuple[int, int] = (0, 0)
@@ -87,8 +89,9 @@ class SessionReading:
             result = read_part(directory, result.name, SIDE_LIMIT)
             checkpoint = read_part(directory, checkpoint.name, SIDE_LIMIT)
         events, inode = _log_part(directory / EVENTS)
-        if inode != self._inode or events.size < self._offset + len(self._rest):
-            self._log, self._offset, self._rest, self._long = LogFacts(), 0, b"", False
+        if inode != self._inode or events.size < self._offset + self._held_bytes:
+            self._log, self._offset, self._long = LogFacts(), 0, False
+            self._hold(b"")
             self._inode = inode
         self._state = before
         self._parts = Parts(manifest, request, events, result, checkpoint)
@@ -104,28 +107,38 @@ class SessionReading:
             self._parts = msgspec.structs.replace(self._parts, events=_part_of(EVENTS, error))
             return False
         try:
-            start = self._offset + len(self._rest)
+            start = self._offset + self._held_bytes
             piece = read_range(fd, start, start + _PIECE, path)
         finally:
             os.close(fd)
-        data = self._rest + piece
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._offset += len(line) + 1
-            if self._long:
-                self._long = False
-            else:
-                self._log.feed(line)
-        self._rest = rest
-        if len(rest) > _LONGEST_LINE:
+        if b"\n" in piece:
+            *lines, rest = b"".join((*self._held, piece)).split(b"\n")
+            for line in lines:
+                self._offset += len(line) + 1
+                if self._long:
+                    self._long = False
+                else:
+                    self._log.feed(line)
+            self._hold(rest)
+        elif piece:
+            # A line of many pieces is joined once, at its end.
+            self._held.append(piece)
+            self._held_bytes += len(piece)
+        if self._long or self._held_bytes > _LONGEST_LINE:
             if not self._long:
                 self._log.skip("E_OVERSIZE")
-            self._offset, self._rest, self._long = self._offset + len(rest), b"", True
+            self._offset, self._long = self._offset + self._held_bytes, True
+            self._hold(b"")
         if len(piece) == _PIECE:
             return True
-        if self._rest and not self._long and self._log.feed(self._rest, ended=False):
-            self._offset, self._rest = self._offset + len(self._rest), b""
+        if self._held_bytes and self._log.feed(b"".join(self._held), ended=False):
+            self._offset += self._held_bytes
+            self._hold(b"")
         return False
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep the beginning of a line whose end was not read yet."""
+        self._held, self._held_bytes = [rest] if rest else [], len(rest)
 
     def _settled(self) -> bool:
         """Say whether manifest and log belong together; else read the manifest again."""
