@@ -23,7 +23,7 @@ async def read_details(run: RunSummary) -> Details:
     path = Path(run.path)
     verdict = None
     if is_run_directory(path) and run.size <= _MOST:
-        verdict = await aside(lambda: _verdict(path))
+        verdict = await aside(lambda: verdict_of(path))
     try:
         reader = RunReader.open(path, hint=run.format)
     except StoreError:
@@ -35,7 +35,7 @@ async def read_details(run: RunSummary) -> Details:
         return details(reader.timeline)._replace(verdict=verdict)
 
 
-def _verdict(path: Path) -> Verdict | None:
+def verdict_of(path: Path) -> Verdict | None:
     """Ask whether a run directory can go on; None where it cannot be looked into any more."""
     from refold.core.rivumi.verdict import verdict
     from refold.core.store.session_files import read_run

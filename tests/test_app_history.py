@@ -201,6 +201,21 @@ async def test_resume_without_a_run_filters_and_chooses(tmp_path: Path) -> None:
     assert told == ["16-pending-approval"]
 
 
+async def test_a_run_that_cannot_go_on_is_not_handed_to_a_caller(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    make("03-running-clean", runs)
+    make("20-run-id-drift", runs)
+    told: list[str] = []
+    screen = ChooseRunScreen(settings(runs), "status:suspended,crashed", told.append)
+    async with RefoldApp(settings(runs), lambda: screen).run_test(size=Size(120, 40)) as pilot:
+        await until(lambda: len(screen._rows) == 2 and screen.prompt.is_open)
+        await pilot.press(*"drift", "enter")
+        await until(lambda: any("cannot go on" in toast.message for toast in pilot.app._notifications))
+        await until(lambda: screen.prompt.is_open)
+        await pilot.press(*"clean", "enter")
+        await until(lambda: told == ["03-running-clean"])
+
+
 async def test_esc_gives_the_list_back_and_leaves(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     make("03-running-clean", runs)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 
+from refold.app.loading import aside
 from refold.app.present.runs import counted
+from refold.app.run_details import verdict_of
 from refold.app.safe import Safe
 from refold.app.screens.runs import RunsScreen
+from refold.core.store.session_names import is_run_directory
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.summary import RunSummary
 
 
 class ChooseRunScreen(RunsScreen):
@@ -57,8 +62,21 @@ class ChooseRunScreen(RunsScreen):
         if self._hand_on is None:
             self.action_resume()
         else:
-            self._hand_on(run.id)
-            self.app.exit()
+            self._hand_over(run, self._hand_on)
+
+    @work(group="hand-over", exclusive=True)
+    async def _hand_over(self, run: RunSummary, hand_on: Callable[[str], None]) -> None:
+        """Tell the id to whoever asked for one, unless the run could not go on with it."""
+        path = Path(run.path)
+        if is_run_directory(path):
+            found = await aside(lambda: verdict_of(path))
+            if found is not None and found.outcome == "refuse":
+                why = found.reason or found.original
+                self.notify(f"{run.id} cannot go on: {why}", title="Not this one", severity="warning")
+                self._begin()
+                return
+        hand_on(run.id)
+        self.app.exit()
 
     def _accepted(self) -> None:
         self._take_first()
