@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
 from refold.app.cli_run import NoSuchPlace, WrongPlace
-from refold.core.errors import CorruptJournal, NotRegular
+from refold.core.errors import CorruptJournal, NotPermitted, NotRegular, TooLarge, Unreadable
 from refold.core.records import Json
 from refold.core.store.resolve import resolve
 from refold.core.store.session_files import read_run
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from refold.core.rivumi.events import Event, EventLog
     from refold.core.rivumi.events_state import EventsState
     from refold.core.rivumi.manifest import Manifest
+    from refold.core.rivumi.reading import Reading
+    from refold.core.rivumi.snapshot import Snapshot
 
 _PLACE = re.compile(r"#?\d{1,20}")
 
@@ -79,7 +82,10 @@ def print_state(arguments: argparse.Namespace, directory: Path, name: str, print
     snapshot = read_run(directory)
     if snapshot.events.state not in {"read", "missing"}:
         part = snapshot.events
-        raise NotRegular(f"{directory / part.name}: {part.detail}", remedy="the state needs the event log")
+        kind = {"not_permitted": NotPermitted, "too_large": TooLarge, "unreadable": Unreadable}
+        raise kind.get(part.state, NotRegular)(
+            f"{directory / part.name}: {part.detail}", remedy="the state needs the event log"
+        )
     reading = read_snapshot(snapshot)
     log = reading.log
     chosen = events_to(log, arguments.at, name)
@@ -88,20 +94,37 @@ def print_state(arguments: argparse.Namespace, directory: Path, name: str, print
     if bad is not None and not arguments.salvage and (whole or bad.line < chosen[-1].line):
         raise CorruptJournal(f"line {bad.line}: {bad.reason}", line=bad.line)
     state = reading.state if whole else events_state(chosen)
+    amiss = _amiss(snapshot, reading)
     if arguments.json:
         shown = run_json(snapshot.name, state, reading.manifest, compare=whole)
-        answer: dict[str, Json] = {"run": name, "ok": True, "state": shown}
+        answer: dict[str, Json] = {"run": name, "ok": True, "state": shown, "problems": list(amiss)}
         printer.json(answer)
     else:
-        _text(snapshot.name, directory, state, reading.manifest, printer, compare=whole)
+        _text(snapshot, directory, state, reading.manifest, amiss, printer, compare=whole)
     return FINE
 
 
+def _amiss(snapshot: Snapshot, reading: Reading) -> tuple[str, ...]:
+    """Say what is wrong with the two files from which a state is read."""
+    said = []
+    if snapshot.manifest.state != "missing" and reading.manifest is None:
+        said.append(f"session.json cannot be read: {reading.manifest_problem}")
+    elif reading.manifest is None and snapshot.checkpoint.state == "missing":
+        said.append("session.json is missing: nothing tells what its own program believes")
+    version = None if reading.manifest is None else reading.manifest.raw.get("schema_version")
+    if version not in {None, 1}:
+        said.append(f"session.json is of version {version}; what it says is read as version 1")
+    if snapshot.events.state == "missing":
+        said.append("events.jsonl is missing: nothing is proven")
+    return tuple(said)
+
+
 def _text(
-    run_id: str,
+    snapshot: Snapshot,
     directory: Path,
     state: EventsState,
     manifest: Manifest | None,
+    amiss: Sequence[str],
     printer: Printer,
     *,
     compare: bool,
@@ -113,8 +136,13 @@ def _text(
     def row(label: str, text: str, role: Role = "text") -> None:
         printer.line((Cell(line(f"{label:<14}"), "dim"), Cell(line(text), role)))
 
-    printer.line((Cell(line(run_id), "strong"), Cell(line(f"  {directory}"), "dim")))
-    row("generation", "external" if manifest is None else manifest.generation)
+    printer.line((Cell(line(snapshot.name), "strong"), Cell(line(f"  {directory}"), "dim")))
+    for problem in amiss:
+        row("problem", problem, "problem")
+    if manifest is not None:
+        row("generation", manifest.generation)
+    elif snapshot.manifest.state == "missing" and snapshot.checkpoint.state != "missing":
+        row("generation", "external")
     row("phase", state.phase)
     row("model", f"{state.provider} {state.model}".strip() or "unknown")
     row("step", str(state.step))

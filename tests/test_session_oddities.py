@@ -82,3 +82,15 @@ def test_a_log_of_one_line_costs_by_its_length(tmp_path: Path) -> None:
 
     # Joined anew with every piece it would be sixteen times as much.
     assert taken(28 << 20) < 9 * taken(7 << 20) + 0.05
+
+
+def test_the_state_says_what_it_could_not_read(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    torn, silent = make("04-tail-tool-started", root), make("03-running-clean", root)
+    (torn / "session.json").write_bytes((torn / "session.json").read_bytes()[:100])
+    (silent / "events.jsonl").unlink()
+    for directory, said in ((torn, b"session.json cannot be read"), (silent, b"events.jsonl is missing")):
+        done = run("state", directory, home=tmp_path)
+        assert said in done.stdout
+        assert b"external" not in done.stdout
+        assert said in run("state", "--json", directory, home=tmp_path).stdout
