@@ -34,6 +34,9 @@ from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.state import Counters
 
+_STRIDES = 48
+"""About what stands on a screen."""
+
 
 class Timeline:
     """The rows of one run and what holds after each of them. Filled only by its builder."""
@@ -60,6 +63,8 @@ class Timeline:
         """Index into `marks` of the unreadable last line, while nothing follows it."""
         self.first_seconds: float | None = None
         """The first recorded time, as a POSIX time stamp; None where no record has one."""
+        self._near = 0
+        """The item of the row that was asked for last."""
         self._problems: list[int] | None = None
         self._marks_at: dict[int, list[int]] | None = None
         self._first_strict = -1
@@ -81,7 +86,19 @@ class Timeline:
 
     def item_of(self, row: int) -> int:
         """Give the item that a row belongs to."""
-        return bisect_right(range(self.items), row, key=self.first_row) - 1
+        # Rows are mostly asked for one beside the other: a few strides from the last answer, else a search.
+        item, last = min(self._near, self.items - 1), self.items - 1
+        for _ in range(_STRIDES):
+            if item > 0 and row < self.first_row(item):
+                item -= 1
+            elif item < last and row >= self.first_row(item + 1):
+                item += 1
+            else:
+                break
+        else:
+            item = bisect_right(range(self.items), row, key=self.first_row) - 1
+        self._near = item
+        return item
 
     def row(self, index: int) -> Row:
         """Give the row at an index.
