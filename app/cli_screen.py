@@ -74,13 +74,20 @@ def show_first(settings: Settings, first: Callable[[], Screen[None]]) -> int:
     from refold.app.main import RefoldApp
 
     app = RefoldApp(settings, first)
-    # A full collection walks every row that is kept, on the event loop: with 10,000 runs 20 to 95 ms each.
-    # What was imported lives as long as the program, and rows refer to nothing that could form a cycle.
+    collect_seldom()
+    app.run()
+    return app.return_code or 0
+
+
+def collect_seldom() -> None:
+    """Look for garbage from here on, seldom.
+
+    A full collection walks every row that is kept, on the event loop: with 10,000 runs 20 to 95 ms each.
+    What was imported lives as long as the program, and rows refer to nothing that could form a cycle.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
     gc.enable()
-    app.run()
-    return app.return_code or 0
 
 
 def _import_asyncio() -> None:

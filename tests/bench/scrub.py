@@ -12,6 +12,7 @@ from tests.bench.open import at_rest, cpu_seconds, rows_shown
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
+from refold.app.cli_screen import collect_seldom
 from refold.app.main import RefoldApp
 from refold.app.screens.run import RunScreen
 from refold.app.settings import Options, load
@@ -69,6 +70,7 @@ async def _inside(path: Path, home: Path) -> tuple[list[float], list[float], lis
     settings = load(Options(only=True), environment(home))
     screen = RunScreen(path, settings=settings)
     app = RefoldApp(settings, lambda: screen)
+    collect_seldom()
     gaps: list[float] = []
     async with app.run_test(size=(120, 40)):
         while screen.reader is None or not screen.reader.complete:
