@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from refold.core.errors import BadRecord, RunNotFound, StoreError
 from refold.core.store import list_cache
 from refold.core.store.files import odd_kind
-from refold.core.store.lock import locked_inodes
+from refold.core.store.lock import LockedSoon, locked_inodes
 from refold.core.store.reader import Change, RunReader
 from refold.core.store.roots import (
     LOCK_SUFFIX,
@@ -247,6 +247,7 @@ class Catalog:
     def _look(self, shelves: Sequence[Shelf]) -> Iterator[Item]:
         """Read whole directories, then tell what is new in them."""
         looked_ns = time.time_ns()
+        locks = LockedSoon()
         rows: list[_Rows] = []
         unread: list[_AnyUnread] = []
         for shelf in shelves:
@@ -258,7 +259,7 @@ class Catalog:
                 found, more = yield from sessions.look(shelf.directories)
                 rows.append((sessions, found))
                 unread += more
-        now = self._pass(looked_ns)
+        now = self._pass(looked_ns, locks.inodes())
         for any_shelf, of_one in _newest_first(rows):
             yield from any_shelf.tell_all(of_one, now.held[any_shelf])
         yield from self._read_all(unread, now)
@@ -285,7 +286,7 @@ class Catalog:
         looked_ns = time.time_ns()
         sessions = yield from self._sessions_of(self._shelves[directory])
         standing, waiting = yield from sessions.look_again(names)
-        now = self._pass(looked_ns)
+        now = self._pass(looked_ns, locked_inodes())
         yield from sessions.tell_all(standing, now.held[sessions])
         yield from self._read_all([*waiting], now)
 
@@ -305,15 +306,15 @@ class Catalog:
                 unread.append((found.mtime_ns, slot.place, slot.page, shelf))
             else:
                 standing.append((shelf, row))
-        now = self._pass(looked_ns)
+        now = self._pass(looked_ns, locked_inodes())
         for shelf, row in standing:
             told = shelf.tell(row, now.held[shelf])
             if told is not None:
                 yield told
         yield from self._read_all(unread, now)
 
-    def _pass(self, looked_ns: int) -> _Pass:
-        locked = locked_inodes() or frozenset()
+    def _pass(self, looked_ns: int, inodes: frozenset[int] | None) -> _Pass:
+        locked = inodes or frozenset()
         shelves: list[_AnyShelf] = [*self._shelves.values(), *self._sessions.values()]
         return _Pass(looked_ns, {shelf: shelf.held_now(locked) for shelf in shelves})
 

@@ -10,6 +10,7 @@ import fcntl
 import io
 import os
 import stat
+import threading
 import time
 import weakref
 from pathlib import Path
@@ -161,6 +162,26 @@ def locked_inodes() -> frozenset[int] | None:
             if inode.isdigit():
                 inodes.add(int(inode))
     return frozenset(inodes)
+
+
+class LockedSoon:
+    """Looks for locked inodes on a thread of its own, beside what has to be done in any case.
+
+    The kernel lets a reader of /proc/locks wait for some milliseconds, in which it uses no processor.
+    """
+
+    def __init__(self) -> None:
+        self._found: frozenset[int] | None = None
+        self._thread = threading.Thread(target=self._look, name="refold-locks", daemon=True)
+        self._thread.start()
+
+    def inodes(self) -> frozenset[int] | None:
+        """Give what `locked_inodes` gives, once it is known."""
+        self._thread.join()
+        return self._found
+
+    def _look(self) -> None:
+        self._found = locked_inodes()
 
 
 def holder_of(*paths: Path, seconds: float = 0.5) -> Holder | None:

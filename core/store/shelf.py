@@ -6,7 +6,7 @@ import os
 from array import array
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import repeat
+from itertools import islice, repeat
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -180,7 +180,7 @@ class Shelf:
     def _sort_out(self, page: Page, rows: list[RunSummary], unread: list[Unread]) -> None:
         count = len(page.rows)
         mtimes = page.stamps[count : 2 * count]
-        if not self.unsettled and None not in page.rows:
+        if not self.unsettled and all(page.rows):
             rows += page.rows  # type: ignore[arg-type] # none of them is None
         elif not any(page.rows):
             unread += zip(mtimes, range(count), repeat(page), repeat(self))
@@ -240,8 +240,28 @@ class Shelf:
     def tell_all(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
         """Give the rows of a reading of the directory that were not told like that before."""
         told, touched = self.told, self.touched
-        if not told and not held and isinstance(rows, list):
-            rows = yield from self._tell_first(rows)
+        at_once = not told and not held
+        for part in _parts(rows):
+            if at_once and not touched and not self.held:
+                told.update(zip(map(_id, part), part, strict=True))
+                yield from self._all_but_touched(part)
+                continue
+            yield from self._tell_each(part, held)
+
+    def _all_but_touched(self, rows: list[RunSummary]) -> Iterator[RunSummary]:
+        """Give rows that count as told, but for those that somebody looked at meanwhile."""
+        touched, rest = self.touched, iter(rows)
+        try:
+            for row in rest:
+                if not touched or row.id not in touched:
+                    yield row
+        except GeneratorExit:
+            for row in rest:
+                del self.told[row.id]
+            raise
+
+    def _tell_each(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
+        told, touched = self.told, self.touched
         for row in rows:
             if touched and row.id in touched:
                 continue
@@ -254,23 +274,6 @@ class Shelf:
             if before is None or (before is not row and before != row):
                 told[row.id] = row
                 yield row
-
-    def _tell_first(self, rows: list[RunSummary]) -> Generator[RunSummary, None, list[RunSummary]]:
-        """Give rows of which none was told, many at a time; at last those that must be looked at singly."""
-        told = self.told
-        for start in range(0, len(rows), _AT_ONCE):
-            if self.touched or self.held:
-                return rows[start:]
-            part = rows[start : start + _AT_ONCE]
-            told.update(zip(map(_id, part), part, strict=True))
-            rest = iter(part)
-            try:
-                yield from rest
-            except GeneratorExit:
-                for row in rest:
-                    del told[row.id]
-                raise
-        return []
 
     def tell(self, row: RunSummary, held: Collection[str]) -> RunSummary | None:
         """Give a row as it is now, or None where it was told like that before."""
@@ -325,3 +328,10 @@ def _page(found: Stretch, index: Mapping[str, Slot]) -> Page:
         if known is not None and known.page.stamp(known.place) == page.stamp(place):
             page.rows[place] = known.page.rows[known.place]
     return page
+
+
+def _parts(rows: Iterable[RunSummary]) -> Iterator[list[RunSummary]]:
+    """Cut rows into parts of so many."""
+    rest = iter(rows)
+    while part := list(islice(rest, _AT_ONCE)):
+        yield part
