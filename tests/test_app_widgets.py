@@ -13,6 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import MouseScrollUp
+from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
@@ -593,3 +594,14 @@ async def test_a_click_on_the_footer_presses_the_key(tmp_path: Path) -> None:
         await until(pilot, lambda: bool(stage.heard(LineList.Chosen)))
 
         assert stage.heard(str) == ["sorted"]
+
+
+async def test_more_rows_than_there_are_may_be_asked_for_while_a_screen_is_arranged(tmp_path: Path) -> None:
+    async with staged(tmp_path, LineList, TopBar) as (pilot, stage):
+        rows = stage.query_one(LineList)
+        rows.show(Counting(500))
+        await pilot.pause()
+        for widget in (rows.vertical_scrollbar, stage.query_one(TopBar), rows):
+            width, height = widget.size
+            drawn = widget.render_lines(Region(0, 0, width, height + 3))
+            assert [strip.cell_length for strip in drawn] == [width] * (height + 3)

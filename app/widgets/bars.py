@@ -14,7 +14,7 @@ from textual.widget import Widget
 from refold.app.lines import Cell, Column, Line, cells
 from refold.app.safe import Safe, fit
 from refold.app.widgets.line_list import GUTTER
-from refold.app.widgets.painting import Painter, cropped
+from refold.app.widgets.painting import Painter, rows_in
 
 
 class LineBar(Widget):
@@ -54,7 +54,7 @@ class LineBar(Widget):
             self._strips = [
                 self._painter.strip(lines[y] if y < len(lines) else (), width) for y in range(height)
             ]
-        return cropped([self._strips[y] for y in crop.line_range], crop, width)
+        return rows_in(self._strips, crop, width)
 
     def notify_style_update(self) -> None:
         """Draw in the new theme."""

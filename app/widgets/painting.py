@@ -97,6 +97,12 @@ def scroll_margin(widget: Widget) -> int:
     return max(0, widget.size.width - widget.scrollable_content_region.width)
 
 
+def rows_in(strips: list[Strip], crop: Region, width: int) -> list[Strip]:
+    """The rows that are asked for: while a screen is arranged anew that may be more than were drawn."""
+    blank = Strip.blank(width)
+    return cropped([strips[y] if 0 <= y < len(strips) else blank for y in crop.line_range], crop, width)
+
+
 def cropped(strips: list[Strip], crop: Region, width: int) -> list[Strip]:
     """Whole rows as `Widget.render_lines` returns them."""
     start, end = crop.column_span

@@ -10,7 +10,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
-from refold.app.widgets.painting import cropped
+from refold.app.widgets.painting import rows_in
 
 _NO_COLOUR = Color.default()
 
@@ -28,7 +28,7 @@ class QuickScrollBar(ScrollBar):
         look = (self.size, bar.virtual_size, bar.window_size, bar.position, bar.style)
         if look != self._drawn[0]:
             self._drawn = (look, self._strips(bar, bar.style))
-        return cropped([self._drawn[1][y] for y in crop.line_range], crop, self.size.width)
+        return rows_in(self._drawn[1], crop, self.size.width)
 
     def _strips(self, bar: ScrollBarRender, style: Style) -> list[Strip]:
         width, height = self.size
