@@ -133,11 +133,7 @@ def _may_hold_a_run(entry: os.DirEntry[str]) -> bool:
 
 
 def _stretch(chunk: list[os.DirEntry[str]], *, of_directories: bool) -> Stretch:
-    names = [entry.name for entry in chunk]
-    listing = "/".join(names)
-    # No name has a slash in it: where each one ends like a run they are counted at once.
-    all_end_so = listing.count(f"{SUFFIX}/") + listing.endswith(SUFFIX) == len(names)
-    runs = chunk if all_end_so else [entry for entry in chunk if entry.name.endswith(SUFFIX)]
+    runs = [entry for entry in chunk if entry.name.endswith(SUFFIX)]
     if of_directories:
         runs = [entry for entry in runs if not _may_hold_a_run(entry)]
     locks: dict[str, int] = {}
@@ -162,8 +158,7 @@ def _stretch(chunk: list[os.DirEntry[str]], *, of_directories: bool) -> Stretch:
         + [found.st_ino for found in stats]
         + [found.st_mode for found in stats]
     )
-    if len(runs) < len(chunk):
-        listing = "/".join([entry.name for entry in runs])
+    listing = "/".join([entry.name for entry in runs])
     return Stretch(listing, packed(columns), locks, others, tuple(directories))
 
 

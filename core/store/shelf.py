@@ -6,8 +6,7 @@ import os
 from array import array
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice, repeat
-from operator import attrgetter
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -95,10 +94,6 @@ Item: TypeAlias = RunSummary | Progress | Gone
 
 Unread: TypeAlias = "tuple[int, int, Page, Shelf]"
 """A run that has to be read: its mtime, and where it stands. Plain, for there are thousands at once."""
-
-_AT_ONCE = 256
-"""Rows that are noted as told together."""
-_id = attrgetter("id")
 
 
 class Shelf:
@@ -240,28 +235,6 @@ class Shelf:
     def tell_all(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
         """Give the rows of a reading of the directory that were not told like that before."""
         told, touched = self.told, self.touched
-        at_once = not told and not held
-        for part in _parts(rows):
-            if at_once and not touched and not self.held:
-                told.update(zip(map(_id, part), part, strict=True))
-                yield from self._all_but_touched(part)
-                continue
-            yield from self._tell_each(part, held)
-
-    def _all_but_touched(self, rows: list[RunSummary]) -> Iterator[RunSummary]:
-        """Give rows that count as told, but for those that somebody looked at meanwhile."""
-        touched, rest = self.touched, iter(rows)
-        try:
-            for row in rest:
-                if not touched or row.id not in touched:
-                    yield row
-        except GeneratorExit:
-            for row in rest:
-                del self.told[row.id]
-            raise
-
-    def _tell_each(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
-        told, touched = self.told, self.touched
         for row in rows:
             if touched and row.id in touched:
                 continue
@@ -328,10 +301,3 @@ def _page(found: Stretch, index: Mapping[str, Slot]) -> Page:
         if known is not None and known.page.stamp(known.place) == page.stamp(place):
             page.rows[place] = known.page.rows[known.place]
     return page
-
-
-def _parts(rows: Iterable[RunSummary]) -> Iterator[list[RunSummary]]:
-    """Cut rows into parts of so many."""
-    rest = iter(rows)
-    while part := list(islice(rest, _AT_ONCE)):
-        yield part
