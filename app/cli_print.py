@@ -5,30 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping
-from typing import Final, TextIO
+from typing import TextIO
 
+from refold.app.ansi import CODES
 from refold.app.glyphs import to_ascii
 from refold.app.lines import Cell, Line, Role, cells
 from refold.app.safe import Safe, fit, line, width
 from refold.core.errors import RefoldError
-
-_COLOURS: Final[Mapping[Role, str]] = {
-    "dim": "2",
-    "strong": "1",
-    "accent": "36",
-    "user": "34",
-    "assistant": "36",
-    "call": "33",
-    "problem": "31",
-    "warn": "33",
-    "good": "32",
-    "fork": "35",
-    "key": "1",
-    "json-key": "34",
-    "json-string": "32",
-}
-"""ANSI colours by role; a role that is not here stays plain. No meaning hangs on colour alone."""
 
 
 class OutputFailed(Exception):
@@ -109,7 +92,7 @@ class Printer:
 
     def _painted(self, cell: Cell, *, colour: bool) -> str:
         text = to_ascii(cell.text) if self._ascii else cell.text
-        code = _COLOURS.get(cell.role) if colour else None
+        code = CODES.get(cell.role) if colour else None
         return f"\x1b[{code}m{text}\x1b[0m" if code and text.strip() else text
 
 

@@ -17,10 +17,9 @@ from refold.app.settings import Settings
 from refold.core.store.resolve import resolve
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
-if TYPE_CHECKING:
     import argparse
+
+    from textual.screen import Screen
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from xml.sax.saxutils import escape
 
+from refold.app.ansi import CODES
 from refold.app.lines import Cell, Line, Role, Rows
 from refold.app.safe import Safe, width
 from refold.core.timeline import Timeline
@@ -38,18 +39,6 @@ _COLOURS: Final[Mapping[Role, str]] = {
     "fork": "#bb9af7",
     "json-key": "#7aa2f7",
     "json-string": "#9ece6a",
-}
-_CODES: Final[Mapping[Role, str]] = {
-    "dim": "2",
-    "strong": "1",
-    "accent": "36",
-    "user": "34",
-    "assistant": "36",
-    "call": "33",
-    "problem": "31",
-    "warn": "33",
-    "good": "32",
-    "fork": "35",
 }
 
 
@@ -144,7 +133,7 @@ def _event(now: float, text: str) -> str:
 def _painted(line: Line) -> str:
     parts: list[str] = []
     for cell in line:
-        code = _CODES.get(cell.role)
+        code = CODES.get(cell.role)
         parts.append(f"\x1b[{code}m{cell.text}\x1b[0m" if code and cell.text.strip() else cell.text)
     return "".join(parts).rstrip()
 

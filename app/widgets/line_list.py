@@ -17,7 +17,6 @@ from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
 from refold.app.widgets.painting import Painter, cropped, scroll_margin
 from refold.app.widgets.scroll_bar import QuickScrolled
-from refold.app.widgets.scrolling import set_virtual_size
 
 GUTTER: Final = 1
 """Cells left of every row, where the cursor is marked also for those who see no colour."""
@@ -121,7 +120,7 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
         height = self.cursor - self.scroll_offset.y
         self._rows = rows
         self._forget_rows()
-        set_virtual_size(self, Size(0, len(rows)))
+        self.scroll_over(Size(0, len(rows)))
         self.set_reactive(LineList.cursor, self.validate_cursor(cursor))
         if keep and self.cursor >= 0:
             self._scroll(self.cursor - height)
@@ -134,7 +133,7 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
         before, count = self.virtual_size.height, len(self._rows)
         if count < before:
             self._forget_rows()
-        set_virtual_size(self, Size(0, count))
+        self.scroll_over(Size(0, count))
         if self.follow or self.cursor < 0 or self.cursor >= count:
             self.cursor = count - 1 if self.follow or self.cursor >= count else 0
         if before < self.scroll_offset.y + self.size.height or count < before:

@@ -14,7 +14,6 @@ from refold.app import keys
 from refold.app.lines import NO_ROWS, Rows, cells
 from refold.app.widgets.painting import Painter, cropped, scroll_margin
 from refold.app.widgets.scroll_bar import QuickScrolled
-from refold.app.widgets.scrolling import set_virtual_size
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
@@ -74,14 +73,14 @@ class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
         self._rows = rows
         self._widest = 0
         self._strips.clear()
-        set_virtual_size(self, Size(0, len(rows)))
+        self.scroll_over(Size(0, len(rows)))
         self._scroll(0, top)
         self.refresh()
 
     def rows_changed(self) -> None:
         """The same lines grew or shrank at the end."""
         self._strips.clear()
-        set_virtual_size(self, Size(self._widest, len(self._rows)))
+        self.scroll_over(Size(self._widest, len(self._rows)))
         self.refresh()
 
     def reveal(self, index: int) -> None:
@@ -163,7 +162,7 @@ class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
 
     def _widen(self) -> None:
         """Let the widest line seen so far be scrolled to."""
-        set_virtual_size(self, Size(self._widest, len(self._rows)))
+        self.scroll_over(Size(self._widest, len(self._rows)))
 
     def _scroll(self, left: int, top: int) -> None:
         bottom = max(0, len(self._rows) - self.size.height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
@@ -49,7 +49,18 @@ class QuickScrollBar(ScrollBar):
 
 
 class QuickScrolled(ScrollView):
-    """A view with such a bar."""
+    """A view with such a bar, which is always there (`overflow-y: scroll`)."""
+
+    def scroll_over(self, size: Size) -> None:
+        """Tell how much there is to scroll.
+
+        Textual (8.2.8) lays out the screen for every new size, which costs more than drawing the view.
+        """
+        if not self.show_vertical_scrollbar or size.width != self.virtual_size.width:
+            self.virtual_size = size
+            return
+        self.set_reactive(ScrollView.virtual_size, size)
+        self.vertical_scrollbar.window_virtual_size = size.height
 
     @property
     def vertical_scrollbar(self) -> ScrollBar:

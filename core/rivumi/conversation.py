@@ -34,22 +34,21 @@ ENDS: Final = {
 _OTHERS: Final = frozenset(
     {"conversation.created", "context.changed", "context.compacted", "user.message", "assistant.chunk"}
 )
-_FIELDS: Final = frozenset(
-    {
-        "schema_version",
-        "conversation_id",
-        "sequence",
-        "event_id",
-        "event_type",
-        "runtime",
-        "model_override",
-        "turn_id",
-        "text",
-        "reason",
-        "error",
-        "created_at",
-    }
+FIELDS: Final = (
+    "schema_version",
+    "conversation_id",
+    "sequence",
+    "event_id",
+    "event_type",
+    "runtime",
+    "model_override",
+    "turn_id",
+    "text",
+    "reason",
+    "error",
+    "created_at",
 )
+"""The members of an event, in the order in which they are written."""
 _DATA: Final = ("runtime", "model_override", "turn_id", "text", "reason", "error")
 _TAKES: Final = {
     "conversation.created": (frozenset[str](), frozenset[str]()),
@@ -342,7 +341,7 @@ def _event(name: str, raw: bytes, line: int, start: int, strict: _Strict) -> Cha
         raise BadRecord("there is no event type")
     where = f"line {line}: "
     strict(kind in ENDS or kind in _OTHERS, f"{where}unknown type {kind[:40]!r}")
-    strict(fields.keys() <= _FIELDS, f"{where}a key that the format does not know")
+    strict(fields.keys() <= set(FIELDS), f"{where}a key that the format does not know")
     strict(fields.get("schema_version", 1) == 1, f"{where}another version")
     strict(fields.get("conversation_id") == name, f"{where}of another conversation")
     for key in ("event_id", "turn_id"):

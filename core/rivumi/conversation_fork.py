@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Final
 
 import msgspec
 
 from refold.core.errors import StoreError
 from refold.core.records import Json
-from refold.core.rivumi.conversation import ID, Conversation, Turn, context
-
-_ORDER: Final = (
-    "schema_version",
-    "conversation_id",
-    "sequence",
-    "event_id",
-    "event_type",
-    "runtime",
-    "model_override",
-    "turn_id",
-    "text",
-    "reason",
-    "error",
-    "created_at",
-)
+from refold.core.rivumi.conversation import FIELDS, ID, Conversation, Turn, context
 
 
 class NoFork(StoreError):
@@ -117,7 +101,7 @@ def fork_json(plan: ConversationFork, path: str, *, made: bool) -> dict[str, Jso
 
 def _line(fields: dict[str, Json]) -> bytes:
     """Write an event as the original does: its own order of keys, no nulls."""
-    ordered = {key: fields[key] for key in _ORDER if fields.get(key) is not None}
+    ordered = {key: fields[key] for key in FIELDS if fields.get(key) is not None}
     try:
         return json.dumps(ordered, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     except UnicodeEncodeError:
