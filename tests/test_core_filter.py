@@ -24,6 +24,9 @@ RUN = RunSummary(
     model="claude-opus-4-8",
     updated=NOW - 3 * 3600,
     errors=2,
+    turns=7,
+    calls=9,
+    tokens=120_000,
     prompt="Rename the notes, by date",
     problems=("E_GLUED", "E_TORN_TAIL"),
     damaged=1,
@@ -94,6 +97,10 @@ def fault_of(text: str) -> FilterError | None:
         '-"no such phrase"',
         'fi"x-a"dd',
         "after:yesterday before:1h status:crashed rename",
+        "tokens>100k",
+        "tokens>=120000 tokens<=120k -tokens<0.1M",
+        "Turns=7 errors>1 calls<1k",
+        "-turns>7",
     ],
 )
 def test_lets_the_run_through(text: str) -> None:
@@ -125,6 +132,11 @@ def test_lets_the_run_through(text: str) -> None:
         "-fork:nightly",
         "-rename",
         '-"the notes"',
+        "tokens>120k",
+        "turns<7",
+        "errors=0",
+        "-calls>8",
+        "tokenz>5",
     ],
 )
 def test_holds_the_run_back(text: str) -> None:
@@ -151,6 +163,9 @@ def test_holds_the_run_back(text: str) -> None:
         ("fix -", 4, "nothing to look for here"),
         ('""', 0, "nothing to look for here"),
         ("text:", 0, "text: needs a value"),
+        ("fix tokens>lots", 11, "“lots” is no number"),
+        ("tokens>", 0, "tokens> needs a value"),
+        ("tokens:5", 0, "tokens is a number"),
     ],
 )
 def test_says_what_is_wrong_and_where(text: str, position: int, message: str | None) -> None:
@@ -225,6 +240,7 @@ def test_an_empty_filter_is_false() -> None:
         ("statute", "statute"),
         ('"sta', '"sta'),
         ("a.e", "a.e"),
+        ("fix tok", "fix "),
         ("", ""),
     ],
 )
