@@ -8,6 +8,7 @@ from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 
+from refold.app.widgets.in_front import InFront
 from refold.app.widgets.painting import Painter, cropped
 
 
@@ -33,6 +34,7 @@ class GroundScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._compositor = InFront()
         self._painter = Painter(self)
 
     def _on_screen_resume(self, event: events.ScreenResume) -> None:

@@ -145,13 +145,11 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
             self._forget_rows()
             self.refresh()
             return
-        top = self.scroll_offset.y
         for index in range(max(first, 0), min(first if last is None else last, len(self._rows) - 1) + 1):
             self._lines.discard(index)
             for state in ("", "here", "here-blurred"):
                 self._strips.discard((index, state))
-            if top <= index < top + self.size.height:
-                self.refresh_line(index)
+            self._refresh_row(index)
 
     def move(self, delta: int) -> None:
         """Move the cursor by so many rows, as far as there are rows."""
@@ -174,10 +172,13 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Draw the two rows, bring the new one into sight and tell."""
-        self.refresh_line(old)
-        self.refresh_line(new)
         self._clicked = -1
+        top = self.scroll_offset.y
         self._reveal()
+        if self.scroll_offset.y == top:
+            # Else all rows are drawn.
+            self._refresh_row(old)
+            self._refresh_row(new)
         if self.follow and new != len(self._rows) - 1:
             self.follow = False
         self.post_message(self.Moved(self, new))
@@ -281,6 +282,11 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
         if line is None:
             line = self._lines[index] = self._rows.line(index, max(0, width))
         return line
+
+    def _refresh_row(self, index: int) -> None:
+        """Draw a row if it is in sight: Textual would draw what lies there instead."""
+        if 0 <= index - self.scroll_offset.y < self.size.height:
+            self.refresh_line(index)
 
     def _forget_rows(self) -> None:
         self._lines.clear()
