@@ -9,6 +9,7 @@ same, so that a tracer can be told which files to look at.
 from __future__ import annotations
 
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def say(text: str) -> None:
 
 def main(scenario: str, directory: Path) -> None:
     """Do what the scenario names to the run in a directory."""
-    os.urandom = lambda size: bytes.fromhex(HEX)[:size]
+    os.urandom = lambda size: bytes.fromhex(HEX)[:size] if size == 8 else random.randbytes(size)
     path = directory / "runs" / "parent.json"
     notes = NotesStore(directory / "notes")
     with RunReader.open(path) as reader:

@@ -62,7 +62,7 @@ def open_repaired(store: JournalStore) -> Journal:
         return store.open(RUN_ID, repair=torn.plan)
 
 
-def append(journal: Journal, count: int) -> None:
+def append(journal: Journal, count: int, say: Callable[[str], None] = say) -> None:
     """Append so many records and acknowledge each."""
     for _ in range(count):
         record = MetaRecord(prompt=TEXT) if journal.last_seq == 0 else record_at(journal.last_seq + 1)

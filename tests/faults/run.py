@@ -1,0 +1,58 @@
+"""Try the program against its fault goals and print one table.
+
+    python -m tests.faults.run                 a first look, some minutes
+    python -m tests.faults.run --long          everything, about an hour on two cores
+    python -m tests.faults.run kill crash      some of it
+    python -m tests.faults.run --json OUT      the figures for a file as well
+
+Each row says how often it was tried and from which seed; the same seed tries the same. What failed is named
+below the table. Without strace some of it is tried by the children themselves, or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.goals import Goal, Share, as_json, table
+
+PARTS = ("kill",)
+
+
+def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:
+    """Try one part; gives each goal as it is done."""
+    part = importlib.import_module(f"tests.faults.part_{name}")
+    found: Iterator[Goal] = part.measure(share, seed)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try the parts that were asked for; 1 when anything failed."""
+    parser = argparse.ArgumentParser(description="Try Refold against its fault goals.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("--share", choices=("ci", "quick", "long"), default="quick", help="how much is tried")
+    parser.add_argument("--long", action="store_const", const="long", dest="share", help="all of it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    goals: list[Goal] = []
+    for name in given.parts or PARTS:
+        started = time.perf_counter()
+        goals += measure(name, given.share, given.seed)
+        sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
+    sys.stdout.write(table(goals) + "\n")
+    if given.json:
+        report = {"seed": given.seed, "share": given.share, "goals": as_json(goals)}
+        given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return 1 if any(goal.failures for goal in goals) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
