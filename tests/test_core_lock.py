@@ -346,3 +346,19 @@ def test_a_walk_over_processes_survives_what_comes_and_goes(
     assert holder is not None
     assert holder.command.startswith("agent --name \\xffxxx")
     assert len(holder.command) == 200
+
+
+def test_a_lock_that_cannot_be_unlocked_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = RunLock.take(tmp_path / "a.lock")
+    flock = fcntl.flock
+
+    def failing(fd: int, how: int) -> None:
+        if how == fcntl.LOCK_UN:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        flock(fd, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", failing)
+        lock.release()
+    assert not lock.held
+    RunLock.take(tmp_path / "a.lock").release()

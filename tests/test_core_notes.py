@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from refold.core.errors import StoreError
+from refold.core.errors import StoreError, Unreadable
 from refold.core.records import Decision, Fingerprint, ForkOrigin
 from refold.core.store.notes import NotedResume, Notes, NotesStore, prefix_of
 
@@ -131,6 +133,37 @@ def test_notes_that_cannot_be_read_are_none(text: bytes, store: NotesStore, run:
     store.path_of(run).write_bytes(text)
     assert store.read(run) == Notes()
     assert store.update(run, starred).star
+
+
+@pytest.mark.parametrize("which", ["notes", "run"])
+def test_notes_that_the_system_does_not_read_stand(
+    which: str, store: NotesStore, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.update(run, lambda notes: msgspec.structs.replace(notes, name="kept"))
+    pread, failing = os.pread, store.path_of(run) if which == "notes" else run
+
+    def broken(fd: int, size: int, offset: int) -> bytes:
+        if Path("/dev/fd", str(fd)).resolve() == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(fd, size, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", broken)
+        with pytest.raises(Unreadable):
+            store.update(run, starred)
+    assert store.read(run) == Notes(str(run), prefix_of(run), name="kept")
+
+
+def test_damaged_notes_are_moved_aside_and_nothing_to_note_makes_no_file(
+    store: NotesStore, run: Path
+) -> None:
+    assert store.update(run, lambda same: same).prefix_sha256 == prefix_of(run)
+    assert not store.path_of(run).exists()
+    store.update(run, starred)
+    store.path_of(run).write_bytes(b'{"star": tr')
+    store.update(run, lambda notes: msgspec.structs.replace(notes, name="new"))
+    assert store.read(run).name == "new"
+    assert b'{"star": tr' in [path.read_bytes() for path in store.directory.iterdir()]
 
 
 def test_what_cannot_be_read_costs_only_itself_and_what_is_newer_stays(store: NotesStore, run: Path) -> None:

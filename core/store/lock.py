@@ -6,6 +6,7 @@ lock files are never removed. Only taking it decides; the rest are hints (design
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import os
@@ -124,11 +125,11 @@ class RunLock:
     def release(self) -> None:
         """Give the lock up; once is enough."""
         if self.held:
-            try:
-                # Closing alone leaves it locked where a copy of the descriptor is open elsewhere.
+            # Closing alone leaves it locked where a copy of the descriptor is open elsewhere. A file system
+            # that does not unlock ends nothing that was done under the lock.
+            with contextlib.suppress(OSError):
                 fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
-            finally:
-                self._drop()
+            self._drop()
 
     def _drop(self) -> None:
         self._file.close()

@@ -19,7 +19,7 @@ from typing import get_type_hints
 
 import msgspec
 
-from refold.core.errors import StoreError
+from refold.core.errors import NotPermitted, NotRegular, RunNotFound, StoreError
 from refold.core.records import Decision, Fingerprint, ForkOrigin, Json
 from refold.core.store.files import (
     open_error,
@@ -105,25 +105,29 @@ class NotesStore:
 
     def read(self, run: Path) -> Notes:
         """Give what is noted about a run; nothing is where there are no notes, or none that can be read."""
-        return _notes(self._find(run, prefix_of(run))[1])
+        try:
+            return _notes(self._find(run, prefix_of(run))[1])
+        except StoreError:
+            return Notes()
 
     def update(self, run: Path, change: Callable[[Notes], Notes]) -> Notes:
         """Change what is noted about a run; nobody else's change is lost.
 
-        Keys that a newer Refold wrote are kept.
+        Keys that a newer Refold wrote are kept. Where there is nothing to note no file is made.
 
         Raises:
-            StoreError: the notes cannot be written; the old ones stand.
+            StoreError: the notes cannot be read or written; the old ones stand.
         """
         with self._alone():
-            prefix = prefix_of(run)
+            prefix = _prefix(run)
             own = self.path_of(run)
             source, values = self._find(run, prefix)
-            notes = msgspec.structs.replace(
-                change(_notes(values)), path=shown(os.path.realpath(run)), prefix_sha256=prefix
-            )
+            changed = change(_notes(values))
+            notes = msgspec.structs.replace(changed, path=shown(os.path.realpath(run)), prefix_sha256=prefix)
+            if source is None and changed == Notes():
+                return notes
             if source != own and own.exists():
-                # Of a run that lay here before, and may have been moved.
+                # Of a run that lay here before, and may have been moved; or no notes that can be read.
                 _keep(own)
             kept = {key: value for key, value in values.items() if key not in Notes.__struct_fields__}
             data = json.dumps({**kept, **msgspec.to_builtins(notes)}, indent=1).encode()
@@ -140,7 +144,7 @@ class NotesStore:
         except OSError:
             return
         for name in names:
-            yield _notes(_read(self.directory / name))
+            yield _notes(_read_if_possible(self.directory / name))
 
     def forget(self, run: Path) -> None:
         """Remove the notes kept under the path of a run that is not there any more.
@@ -154,7 +158,11 @@ class NotesStore:
             self._known = (0, {})
 
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
-        """Give the file that notes a run and what it says: by its path, else by its first line."""
+        """Give the file that notes a run and what it says: by its path, else by its first line.
+
+        Raises:
+            StoreError: there may be notes, but the system does not let them be read.
+        """
         own = self.path_of(run)
         values = _read(own)
         if values and (not prefix or values.get("prefix_sha256") in (prefix, "", None)):
@@ -171,11 +179,18 @@ class NotesStore:
             changed = self.directory.stat().st_mtime_ns
             if changed != self._known[0]:
                 names = [name for name in os.listdir(self.directory) if name.endswith(_SUFFIX)]  # noqa: PTH208
-                found = {str(_read(self.directory / name).get("prefix_sha256")): name for name in names}
+                found = {str(self._permitted(name).get("prefix_sha256")): name for name in names}
                 self._known = (changed, found)
         except OSError:
             return {}
         return self._known[1]
+
+    def _permitted(self, name: str) -> dict[str, Json]:
+        """Read one of all the notes: what somebody else left there in a way of their own is passed over."""
+        try:
+            return _read(self.directory / name)
+        except (NotPermitted, NotRegular):
+            return {}
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -197,30 +212,56 @@ def prefix_of(run: Path) -> str:
 
     Of a line longer than 64 KiB these first bytes count.
     """
-    head = _bytes(run, _HEAD)
+    try:
+        return _prefix(run)
+    except StoreError:
+        return ""
+
+
+def _prefix(run: Path) -> str:
+    """Give the hash of the first line of a run that is a file; empty where there is none."""
+    try:
+        head = _bytes(run, _HEAD)
+    except NotRegular:
+        return ""
     end = head.find(b"\n") + 1 or (_HEAD if len(head) == _HEAD else 0)
     return hashlib.sha256(head[:end]).hexdigest() if end else ""
 
 
 def _bytes(path: Path, limit: int) -> bytes:
+    """Give the beginning of a file, nothing of one that is not there.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     try:
         fd = open_regular(path)
-    except StoreError:
+    except RunNotFound:
         return b""
     try:
         return read_range(fd, 0, limit, path)
-    except StoreError:
-        return b""
     finally:
         os.close(fd)
 
 
 def _read(path: Path) -> dict[str, Json]:
+    """Give what a file of notes says; nothing where there is none, or none of ours.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     try:
         values = json.loads(_bytes(path, LARGEST) or b"{}")
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def _read_if_possible(path: Path) -> dict[str, Json]:
+    try:
+        return _read(path)
+    except StoreError:
+        return {}
 
 
 def _notes(values: dict[str, Json]) -> Notes:
