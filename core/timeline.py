@@ -36,6 +36,8 @@ from refold.core.state import Counters
 
 _STRIDES = 48
 """About what stands on a screen."""
+_LOOKED_BACK = 64
+"""So many damaged places are passed over to find the record before them."""
 
 
 class Timeline:
@@ -238,6 +240,17 @@ class Timeline:
         """Give the item and reason of the last terminal record up to an item."""
         found = bisect_right(self.reasons, item, key=lambda pair: pair[0])
         return self.reasons[found - 1] if found else None
+
+    def phase(self, item: int) -> str:
+        """Say what a run waits for after an item: `model`, `calls`, nothing (`answered`), or how it ended."""
+        flags, kinds = self.columns.flags, self.columns.kind
+        near = range(item, max(-1, item - _LOOKED_BACK), -1)
+        last = next((place for place in near if flags[place] & FOLDED), item)
+        if kinds[last] == TERMINAL:
+            return (self.terminal(last) or (0, ""))[1] or "ended"
+        if self.open_calls(last):
+            return "calls"
+        return "answered" if kinds[last] == ASSISTANT else "model"
 
     def seconds(self, item: int) -> float | None:
         """Give the seconds since the first recorded time; None where an item has no time."""

@@ -18,7 +18,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests import story
+from tests import run_story, story
 from tests.secret_story import Secret, secrets
 
 from refold.app.cli import main
@@ -28,6 +28,7 @@ from refold.core.export.entries import visible
 from refold.core.export.html import html as page
 from refold.core.export.json_text import json_lines
 from refold.core.export.markdown import inline, markdown
+from refold.core.playback import AS_RECORDED, Playhead
 from refold.core.redact import Redactor
 from refold.core.store import bundle as bundles
 from refold.core.store.bundle import BadBundle, open_bundle
@@ -308,6 +309,24 @@ def test_up_to_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["export", f"{run}@3", "--format", "cast"]) == 0
     assert len(capsys.readouterr().out.split("\n")) == 7
     assert main(["export", f"{run}@9"]) == 3
+
+
+def test_a_recording_is_played_as_the_screen_plays_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_story.write(tmp_path / "fix-add.json", run_story.fix_add())
+    assert main(["export", str(run), "--format", "cast"]) == 0
+    header, _, *events = (json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1])
+    with RunReader.open(run) as reader:
+        timeline = reader.index_all()
+        head, shown = Playhead().play(0.0), [0.0]
+        for item in range(1, timeline.items):
+            head = head.on(item, AS_RECORDED.wait(timeline, item))
+            assert head.since is not None
+            shown += [head.since] * (1 + timeline.own_calls(item))
+    assert [event[0] for event in events] == pytest.approx(shown)
+    assert shown[-1] == pytest.approx(7.5), "a minute and a half of waiting for the user takes two seconds"
+    assert header["idle_time_limit"] == AS_RECORDED.idle
 
 
 def test_a_call_without_a_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

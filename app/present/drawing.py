@@ -13,15 +13,12 @@ from xml.sax.saxutils import escape
 from refold.app.ansi import CODES
 from refold.app.lines import Cell, Line, Role, Rows
 from refold.app.safe import Safe, width
+from refold.core.playback import AS_RECORDED
 from refold.core.timeline import Timeline
 
 COLUMNS: Final = 110
 MOST_ROWS: Final = 5000
 """So many rows are drawn into one picture."""
-IDLE: Final = 2.0
-"""Seconds after which a recording goes on, however long nothing happened."""
-PACE: Final = 0.4
-"""Seconds from one record to the next where no times were recorded."""
 _CELL: Final = 8.4
 _LINE: Final = 19
 _EDGE: Final = 16
@@ -89,9 +86,14 @@ def _escaped(text: Safe) -> str:
 
 
 def cast(
-    title: Safe, rows: Rows, timeline: Timeline, items: int, started: float | None, columns: int = COLUMNS
+    title: Safe,
+    rows: Rows,
+    timeline: Timeline,
+    items: int,
+    started: float | None,
+    columns: int = COLUMNS,
 ) -> Iterator[str]:
-    """Give a recording in which the rows appear at the recorded pace, idle time capped.
+    """Give a recording in which the rows appear when they do on the screen where the run is played.
 
     Args:
         title: what it is called.
@@ -105,7 +107,7 @@ def cast(
         "version": 2,
         "width": columns,
         "height": _CAST_ROWS,
-        "idle_time_limit": IDLE,
+        "idle_time_limit": AS_RECORDED.idle,
         "title": title,
         "env": {"TERM": "xterm-256color"},
     }
@@ -113,15 +115,7 @@ def cast(
         header["timestamp"] = int(started)
     yield json.dumps(header) + "\n"
     yield _event(0.0, f"\x1b[1m{title}\x1b[0m\r\n\r\n")
-    now = 0.0
-    before: float | None = None
-    for item in range(items):
-        seconds = timeline.seconds(item)
-        if seconds is None:
-            now += PACE if item else 0.0
-        else:
-            now += min(IDLE, max(0.0, seconds - before)) if before is not None else 0.0
-            before = seconds
+    for item, now in enumerate(AS_RECORDED.moments(timeline, items)):
         for index in range(timeline.first_row(item), timeline.first_row(item + 1)):
             yield _event(now, _painted(rows.line(index, columns)) + "\r\n")
 

@@ -148,6 +148,10 @@ class History:
         """Give the model turn that an item belongs to."""
         return (_upto(self._plain, item) or _NOTHING).step
 
+    def phase_at(self, item: int) -> str:
+        """Give the phase after an item."""
+        return (_upto(self._plain, item) or _NOTHING).phase
+
     def started_open(self) -> tuple[int, ...]:
         """Give the items that started what has no end in all that was fed."""
         if not self._open:

@@ -149,6 +149,10 @@ class EventTimeline(Timeline):
         """Give nothing: an event says it of its own turn."""
         return ""
 
+    def phase(self, item: int) -> str:
+        """Give the phase that the events up to an item prove."""
+        return self.history.phase_at(item)
+
     def terminal(self, item: int) -> tuple[int, str] | None:
         """Give the item and the word of the end of the run, unless it was continued after it."""
         found = super().terminal(item)
