@@ -7,27 +7,22 @@ end of the run, and how many that were is part of the answer.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.core.blocks import result_text
-from refold.core.columns import ASSISTANT, RECOVERED, RESULT, TERMINAL, USER
-from refold.core.errors import BadRecord
-from refold.core.formats import Decoder
-from refold.core.records import AssistantRecord, Fingerprint, Json, Record, ToolResultRecord
+from refold.core.calls_made import CallSource, Made, key_of
+from refold.core.columns import RECOVERED, RESULT
+from refold.core.records import Fingerprint, Json
 from refold.core.timeline import Timeline
 
 PatternName: TypeAlias = Literal["repeated", "reverted", "errors", "growing", "budget", "silence"]
 
 DECODED: Final = 1000
 """Turns whose arguments are read, counted from the end; and as many results."""
-LONGEST: Final = 1 << 20
-"""A record above this many bytes is passed over."""
 _STEP: Final = 1024
 """Items of the index that are looked at in one go."""
 _SHOWN: Final = 50
@@ -64,100 +59,97 @@ class Patterns(msgspec.Struct, frozen=True):
 
     found: tuple[Pattern, ...]
     turns: int
-    """Turns with calls there are."""
+    """Turns with calls there are; of an event log its calls."""
     decoded: int
-    """Turns whose arguments were read."""
+    """Those of them whose arguments were read."""
+    counted: str = "turns with calls"
 
     @property
     def looked(self) -> str:
         """Say how much of the run was looked at."""
         if self.decoded == self.turns:
             return "all arguments were compared" if self.turns else "it made no calls"
-        return (
-            f"arguments of {self.decoded:,} of {self.turns:,} turns with calls were compared, the last ones"
-        )
+        return f"arguments of {self.decoded:,} of {self.turns:,} {self.counted} were compared, the last ones"
 
 
-class _Made(NamedTuple):
-    """A call as it was made."""
+class Limit(NamedTuple):
+    """Something that a run may use only so much of."""
 
-    item: int
-    ordinal: int
-    name: str
-    key: bytes
-    """Equal for equal names and arguments."""
-    input: Json
+    what: str
+    used: int
+    most: int
+    """0 for no limit."""
 
 
-_Answers: TypeAlias = dict[tuple[int, int], int]
-"""The item of the result of a call, by the item of its turn and its place in it."""
-
-
-def look_for(
-    timeline: Timeline, load: Callable[[int], Record], decoder: Decoder, saved: Fingerprint, *, chat: bool
-) -> Iterator[Patterns | None]:
+def look_for(timeline: Timeline, source: CallSource, limits: Sequence[Limit]) -> Iterator[Patterns | None]:
     """Look for patterns in small steps.
 
     Args:
         timeline: The index of the run, complete.
-        load: Decodes an item; raises BadRecord.
-        decoder: The rules of its version.
-        saved: The limits of the run.
-        chat: The run is a conversation: its limit of iterations starts anew with each prompt.
+        source: Its calls.
+        limits: What it may use only so much of.
 
     Yields:
         None where there was work without a result; at last what was found.
     """
-    found: list[Pattern] = [*_budget(timeline, saved, chat=chat)]
+    found: list[Pattern] = [*_budget(timeline, limits)]
     streaks = _Streaks(timeline)
-    turns: list[int] = []
+    asking: list[int] = []
     for first in range(0, timeline.items, _STEP):
         for item in range(first, min(timeline.items, first + _STEP)):
             streaks.take(item)
-            if timeline.columns.kind[item] == ASSISTANT and timeline.own_calls(item):
-                turns.append(item)
+            if source.asks(item):
+                asking.append(item)
         yield None
     found += streaks.found()
-    made: list[_Made] = []
+    made: list[Made] = []
     decoded = 0
-    for item in turns[-DECODED:]:
-        calls = _calls(timeline, item, load, decoder)
+    for item in asking[-DECODED:]:
+        calls = source.calls(item)
         decoded += calls is not None
         made += calls or ()
         yield None
-    answers: _Answers = {}
-    for first in range(turns[-DECODED:][0] if turns else timeline.items, timeline.items, _STEP):
-        answers.update(_answers(timeline, first, min(timeline.items, first + _STEP)))
+    for first in range(asking[-DECODED:][0] if asking else timeline.items, timeline.items, _STEP):
+        source.learn(first, min(timeline.items, first + _STEP))
         yield None
-    repeated = _Repeated(timeline, made, answers)
+    repeated = _Repeated(timeline, made, source)
     for key in repeated.worth_a_look():
         for place in repeated.places[key][-DECODED:]:
-            repeated.read(key, place, load)
+            repeated.read(key, place)
             yield None
     found += repeated.found()
     yield None
     found += _reverted(timeline, made)
     yield None
-    found += _growing(timeline, made, answers)
+    found += _growing(timeline, made, source)
     yield None
-    found += _silence(timeline)
-    yield Patterns(tuple(found), len(turns), decoded)
+    found += _silence(timeline, source)
+    yield Patterns(tuple(found), len(asking), decoded, source.counted)
 
 
-def _budget(timeline: Timeline, saved: Fingerprint, *, chat: bool) -> Iterator[Pattern]:
+def limits_of(timeline: Timeline, saved: Fingerprint, *, chat: bool) -> tuple[Limit, ...]:
+    """Give the limits of a journal.
+
+    Args:
+        timeline: The index of the run, complete.
+        saved: What its meta record says.
+        chat: The run is a conversation: its limit of iterations starts anew with each prompt.
+    """
     if not timeline.items:
-        return
+        return ()
     sums = timeline.counters(timeline.items - 1)
-    used = [("tokens of the budget", sums.tokens, saved.max_tokens)]
-    if not chat:
-        used.append(("model calls", sums.llm_calls, saved.max_iterations))
+    tokens = Limit("tokens of the budget", sums.tokens, saved.max_tokens)
+    return (tokens,) if chat else (tokens, Limit("model calls", sums.llm_calls, saved.max_iterations))
+
+
+def _budget(timeline: Timeline, limits: Sequence[Limit]) -> Iterator[Pattern]:
     last = timeline.last_seq
-    for what, count, limit in used:
-        if limit > 0 and count >= limit:
-            yield Pattern("budget", f"{count:,} of {limit:,} {what} are used: nothing is left", _one(last))
-        elif limit > 0 and count >= _NEARLY * limit:
-            share = int(100 * count / limit)
-            yield Pattern("budget", f"{count:,} of {limit:,} {what} are used ({share} %)", _one(last))
+    for what, used, most in limits:
+        if most > 0 and used >= most:
+            yield Pattern("budget", f"{used:,} of {most:,} {what} are used: nothing is left", _one(last))
+        elif most > 0 and used >= _NEARLY * most:
+            share = int(100 * used / most)
+            yield Pattern("budget", f"{used:,} of {most:,} {what} are used ({share} %)", _one(last))
 
 
 def _one(seq: int | None) -> tuple[int, ...]:
@@ -202,42 +194,13 @@ def _seqs(timeline: Timeline, items: list[int]) -> tuple[int, ...]:
     return tuple(seq for item in items[-_SHOWN:] if (seq := timeline.seq(item)) is not None)
 
 
-def _calls(
-    timeline: Timeline, item: int, load: Callable[[int], Record], decoder: Decoder
-) -> list[_Made] | None:
-    """Give the calls of a turn; None where it cannot be read, or is too long."""
-    span = timeline.span(item)
-    if span.end - span.start > LONGEST:
-        return None
-    try:
-        record = load(item)
-    except BadRecord:
-        return None
-    if not isinstance(record, AssistantRecord):
-        return None
-    calls = decoder.calls(record.message.content)
-    return [_Made(item, at, name, _key(name, given), given) for at, (_, name, given) in enumerate(calls)]
-
-
-def _answers(timeline: Timeline, first: int, last: int) -> Iterator[tuple[tuple[int, int], int]]:
-    columns = timeline.columns
-    for item in range(first, last):
-        if columns.kind[item] == RESULT and columns.link[item] >= 0 and columns.last_assistant[item]:
-            yield (columns.last_assistant[item] - 1, columns.link[item]), item
-
-
-def _key(name: str, given: Json) -> bytes:
-    text = json.dumps([name, given], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
 class _Repeated:
     """The same call, made again and again."""
 
-    def __init__(self, timeline: Timeline, made: list[_Made], answers: _Answers) -> None:
+    def __init__(self, timeline: Timeline, made: list[Made], source: CallSource) -> None:
         self._timeline = timeline
-        self._answers_at = answers
-        self.places: dict[bytes, list[_Made]] = {}
+        self._source = source
+        self.places: dict[bytes, list[Made]] = {}
         self._in_a_row: dict[bytes, int] = {}
         self._answers: dict[bytes, dict[bytes, int]] = {}
         self._failed: dict[bytes, int] = {}
@@ -253,25 +216,16 @@ class _Repeated:
         often = [key for key, places in self.places.items() if len(places) >= _TIMES]
         return sorted(often, key=lambda key: -len(self.places[key]))[:_NAMED]
 
-    def read(self, key: bytes, place: _Made, load: Callable[[int], Record]) -> None:
+    def read(self, key: bytes, place: Made) -> None:
         """Note what a call was answered with."""
-        timeline = self._timeline
-        item = self._answers_at.get((place.item, place.ordinal))
-        if item is None:
+        item = self._source.answered(place)
+        text = None if item is None else self._source.answer(item)
+        if item is None or text is None:
             return
-        span = timeline.span(item)
-        if span.end - span.start > LONGEST:
-            return
-        try:
-            record = load(item)
-        except BadRecord:
-            return
-        if isinstance(record, ToolResultRecord):
-            text = result_text(record.result).encode("utf-8", "surrogatepass")
-            answer = hashlib.blake2b(text, digest_size=16).digest()
-            answers = self._answers.setdefault(key, {})
-            answers[answer] = answers.get(answer, 0) + 1
-            self._failed[key] = self._failed.get(key, 0) + timeline.is_error(item)
+        answer = hashlib.blake2b(text, digest_size=16).digest()
+        answers = self._answers.setdefault(key, {})
+        answers[answer] = answers.get(answer, 0) + 1
+        self._failed[key] = self._failed.get(key, 0) + self._timeline.is_error(item)
 
     def found(self) -> Iterator[Pattern]:
         for key in self.worth_a_look():
@@ -289,9 +243,9 @@ class _Repeated:
             yield Pattern("repeated", said, _seqs(self._timeline, [place.item for place in places]))
 
 
-def _reverted(timeline: Timeline, made: list[_Made]) -> Iterator[Pattern]:
+def _reverted(timeline: Timeline, made: list[Made]) -> Iterator[Pattern]:
     """Find files that were changed and changed back: by what replaces what, or by what is written."""
-    edits: dict[tuple[str, bytes, bytes], _Made] = {}
+    edits: dict[tuple[str, bytes, bytes], Made] = {}
     written: dict[str, list[bytes]] = {}
     undone: dict[str, list[int]] = {}
     count: dict[str, int] = {}
@@ -304,7 +258,7 @@ def _reverted(timeline: Timeline, made: list[_Made]) -> Iterator[Pattern]:
         )
         back: int | None = None
         if pair is not None:
-            old, new = (_key("", call.input[key]) for key in pair)
+            old, new = (key_of("", call.input[key]) for key in pair)
             before = edits.pop((path, new, old), None)
             if before is None:
                 edits[path, old, new] = call
@@ -312,7 +266,7 @@ def _reverted(timeline: Timeline, made: list[_Made]) -> Iterator[Pattern]:
                 back = before.item
         elif content := _text(call.input, _CONTENTS):
             contents = written.setdefault(path, [])
-            now = _key("", content)
+            now = key_of("", content)
             if contents and contents[-1] != now and now in contents[-_SHOWN:]:
                 back = call.item
             contents.append(now)
@@ -331,14 +285,14 @@ def _text(given: Json, names: tuple[str, ...]) -> str:
     return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
 
 
-def _growing(timeline: Timeline, made: list[_Made], answers: _Answers) -> Iterator[Pattern]:
+def _growing(timeline: Timeline, made: list[Made], source: CallSource) -> Iterator[Pattern]:
     """Find turns at the end in which nothing new was done while the model was sent more and more."""
     by_turn: dict[int, bool] = {}
     seen: set[bytes] = set()
     for call in made:
-        answer = answers.get((call.item, call.ordinal))
+        answer = source.answered(call)
         failed = answer is not None and timeline.is_error(answer)
-        by_turn[call.item] = by_turn.get(call.item, False) or (call.key not in seen and not failed)
+        by_turn[call.turn] = by_turn.get(call.turn, False) or (call.key not in seen and not failed)
         seen.add(call.key)
     idle: list[int] = []
     for item in reversed(by_turn):
@@ -363,7 +317,7 @@ def _context(timeline: Timeline, item: int) -> int:
     return sum(column[item] - (column[item - 1] if item else 0) for column in sums)
 
 
-def _silence(timeline: Timeline) -> Iterator[Pattern]:
+def _silence(timeline: Timeline, source: CallSource) -> Iterator[Pattern]:
     """Find a long gap before the last record; what waits for a person does not count."""
     columns = timeline.columns
     timed = [
@@ -377,8 +331,7 @@ def _silence(timeline: Timeline) -> Iterator[Pattern]:
     gaps = [after - before for before, after in pairwise(times)]
     usual = max(0.0, median(gaps[:-1]))
     before, last = timed[-2], timed[-1]
-    waited = columns.kind[last] == USER or columns.kind[before] == TERMINAL
-    if not waited and gaps[-1] >= max(_SILENCE, _LONGER * usual):
+    if not source.waited(before, last) and gaps[-1] >= max(_SILENCE, _LONGER * usual):
         said = (
             f"{_length(gaps[-1])} passed before the last record; until then one came every {_length(usual)}"
         )

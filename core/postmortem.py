@@ -45,10 +45,14 @@ class InFlight(msgspec.Struct, frozen=True):
     """Its place among the calls of the turn."""
     withheld: str = ""
     """Why it was not allowed to run; empty where it may have run."""
+    said: str = ""
+    """What is known of it, where the events of a run directory tell more."""
 
     @property
     def outcome(self) -> str:
         """Say what is known of it."""
+        if self.said:
+            return self.said
         if self.withheld:
             return f"not run: {self.withheld}"
         if self.effect == "read":
@@ -79,6 +83,8 @@ class Position(msgspec.Struct, frozen=True):
     """False where the system cannot say who holds a run."""
     lock_file: str
     """Its name; empty where there is none."""
+    claims: tuple[str, ...] = ()
+    """Of a run directory: where its manifest stands beside its log, the lease, its last sign of life."""
 
     @property
     def sentence(self) -> str:
@@ -137,6 +143,10 @@ class Postmortem(msgspec.Struct, frozen=True):
     """Findings that stop nothing."""
     position: Position
     actions: tuple[Action, ...]
+    against: tuple[str, ...] = ()
+    """Of a run directory: what speaks against a resume, the most severe first."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing about a resume, and stops nothing."""
 
 
 def examine_stopped(known: Known, peek: Callable[[int, int], bytes]) -> Postmortem:
@@ -147,14 +157,14 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes]) -> Postmort
         peek: Gives bytes of the file: from a place, so many.
     """
     flying = in_flight(known)
-    damage, more, remarks = _damage(known.timeline, peek)
+    damage, more, remarks = damage_of(known.timeline, peek)
     actions = _actions(known, flying, damage)
     return Postmortem(
         run_id=known.facts.run_id,
         status=known.status,
         verdict=verdict_on(known, flying, damage, actions),
         in_flight=flying,
-        last_rows=_last_rows(known.timeline),
+        last_rows=last_rows(known.timeline),
         damage=damage,
         more_damage=more,
         remarks=remarks,
@@ -185,11 +195,12 @@ def in_flight(known: Known) -> tuple[InFlight, ...]:
     )
 
 
-def _last_rows(timeline: Timeline) -> tuple[int, ...]:
+def last_rows(timeline: Timeline) -> tuple[int, ...]:
+    """Give the last rows, oldest first."""
     return tuple(range(max(0, timeline.rows - LAST), timeline.rows))
 
 
-def _damage(timeline: Timeline, peek: Callable[[int, int], bytes]) -> tuple[tuple[Damage, ...], int, int]:
+def damage_of(timeline: Timeline, peek: Callable[[int, int], bytes]) -> tuple[tuple[Damage, ...], int, int]:
     """Give the damaged places that are shown, how many more there are, and how many mere remarks."""
     remarks = sum(mark.code in _REMARKS for mark in timeline.marks)
     bad = len(timeline.marks) - remarks

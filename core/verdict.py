@@ -100,27 +100,27 @@ def _odd(known: Known, damage: Sequence[Damage]) -> str:
     if not odd:
         return ""
     more = f", and {len(odd) - 1:,} more" if len(odd) > 1 else ""
-    return f"Odd, but no obstacle: {_short(odd[0].message, _REASON)} (line {odd[0].line}){more}."
+    return f"Odd, but no obstacle: {short(odd[0].message, _REASON)} (line {odd[0].line}){more}."
 
 
 def _happened(known: Known, flying: Sequence[InFlight]) -> str:
     """Say how the run ended, and what was in flight."""
     name, state = known.status.name, known.state
     message = state.terminal.message if state is not None and state.terminal is not None else ""
-    said = f": “{_short(message, _REASON)}”" if message else ""
+    said = f": “{short(message, _REASON)}”" if message else ""
     if name == "running":
-        doing = f", with {_names(flying)} in flight" if flying else ""
+        doing = f", with {names(flying)} in flight" if flying else ""
         return f"An agent is at work on it now{doing}."
     if name == "completed":
         return "It completed: its task is done, and nothing is in flight."
     if name == "crashed":
         return _crashed(known, flying)
     if name == "ready":
-        where = f", with {_names(flying)} still to be answered" if flying else ""
+        where = f", with {names(flying)} still to be answered" if flying else ""
         return f"It is a fork that nobody has gone on with yet{where}."
     if name == "suspended":
         if flying and not flying[0].withheld:
-            return f"It was suspended while {_names(flying)} {_was(flying)} in flight."
+            return f"It was suspended while {names(flying)} {was(flying)} in flight."
         return f"It was suspended{_open(flying)}."
     if name == "failed":
         return f"It ended in an error{said or f' ({known.status.rule})'}{_open(flying)}."
@@ -131,8 +131,8 @@ def _open(flying: Sequence[InFlight]) -> str:
     if not flying:
         return "; nothing was in flight"
     if flying[0].withheld:
-        return f"; {_names(flying)} {_was(flying)} asked for and not run"
-    return f"; {_names(flying)} {_was(flying)} in flight and {_has(flying)} no result"
+        return f"; {names(flying)} {was(flying)} asked for and not run"
+    return f"; {names(flying)} {was(flying)} in flight and {_has(flying)} no result"
 
 
 def _crashed(known: Known, flying: Sequence[InFlight]) -> str:
@@ -144,8 +144,8 @@ def _crashed(known: Known, flying: Sequence[InFlight]) -> str:
         have = "has its result" if result == 1 else "have their results"
         reused = f" ({_count(result, 'other call')} of that turn {have})" if result else ""
         if flying[0].withheld:
-            return f"It died in turn {turn}: {_names(flying)} {_was(flying)} asked for and not run{reused}."
-        return f"It died in turn {turn} while {_names(flying)} {_was(flying)} in flight{reused}."
+            return f"It died in turn {turn}: {names(flying)} {was(flying)} asked for and not run{reused}."
+        return f"It died in turn {turn} while {names(flying)} {was(flying)} in flight{reused}."
     kind = timeline.columns.kind[last]
     if state is not None and kind == ASSISTANT and ends_on_reply(state):
         return (
@@ -177,7 +177,7 @@ def _broken(known: Known, happened: str, flying: Sequence[InFlight]) -> str:
     """Say that the records do not fold, and where the first damage is."""
     error = str(known.timeline.strict_error).removeprefix(_CORRUPT)
     if known.status.name == "unreadable":
-        open_ = f" {_names(flying)} {_was(flying)} in flight." if flying else ""
+        open_ = f" {names(flying)} {was(flying)} in flight." if flying else ""
         return f"It has no beginning that can be read: {error}.{open_}"
     sound = known.timeline.legal_fork(known.timeline.strict_end - 1)
     until = "nothing before that is sound" if sound is None else f"all is sound up to seq {sound}"
@@ -195,12 +195,12 @@ def _safe_broken(known: Known, flying: Sequence[InFlight], by_name: Mapping[Acti
         ways.append("salvage its good records into a new run (s)")
     if not ways:
         return "No agent can go on with it; its bytes stay as they are and can be read."
-    unsure = _unsure(flying)
-    look = f"Look first whether {_names(unsure)} ran. " if unsure else ""
+    those = unsure(flying)
+    look = f"Look first whether {names(those)} ran. " if those else ""
     return f"It cannot be resumed. {look}Safe: {', or '.join(ways)}; this file stays as it is."
 
 
-def _unsure(flying: Sequence[InFlight]) -> list[InFlight]:
+def unsure(flying: Sequence[InFlight]) -> list[InFlight]:
     """Give the calls of which nobody knows whether they changed something."""
     return [each for each in flying if not each.withheld and each.effect in ("write", "unknown")]
 
@@ -217,12 +217,12 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
     if not resume.possible:
         return f"It cannot be resumed: {resume.why_not}." + (f" Safe: {forking}." if forking else "")
     them = "it" if len(flying) == 1 else "them"
-    if unsure := _unsure(flying):
+    if asked := unsure(flying):
         those = "that call" if len(flying) == 1 else "those calls"
         before = f", or {forking}, before {those}" if forking else ""
-        did = "it did" if len(unsure) == 1 else "they did"
+        did = "it did" if len(asked) == 1 else "they did"
         return (
-            f"Nobody can say for sure whether {_names(unsure)} ran: look first whether {did}, "
+            f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, "
             f"then resume (r) and decide{before}."
         )
     again = "; unchanged limits stop it again" if name in ("budget", "max-iterations") else ""
@@ -230,7 +230,7 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
         instead = f", or {forking}" if forking else ""
         return f"Safe: resume (r), which asks what becomes of {them}{again}{instead}."
     if flying:
-        return f"Safe: resume (r) runs {_names(flying)} again, which changes nothing twice{again}."
+        return f"Safe: resume (r) runs {names(flying)} again, which changes nothing twice{again}."
     needed = f"; first {resume.first}" if resume.first and known.facts.repair is None else ""
     return f"Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
 
@@ -248,7 +248,7 @@ def _mending(known: Known) -> str:
     )
 
 
-def _names(flying: Sequence[InFlight]) -> str:
+def names(flying: Sequence[InFlight]) -> str:
     """Name calls by tool and most telling argument."""
     named = [_name(each.call) for each in flying[:_NAMED]]
     if len(flying) > _NAMED:
@@ -258,7 +258,7 @@ def _names(flying: Sequence[InFlight]) -> str:
 
 def _name(call: ToolCall) -> str:
     given = telling(call.input)
-    return _short(call.name, _ARGUMENT) + (f" ({_short(given, _ARGUMENT)})" if given else "")
+    return short(call.name, _ARGUMENT) + (f" ({short(given, _ARGUMENT)})" if given else "")
 
 
 def telling(given: Json) -> str:
@@ -272,12 +272,14 @@ def telling(given: Json) -> str:
     return ""
 
 
-def _short(text: str, limit: int) -> str:
+def short(text: str, limit: int) -> str:
+    """Give a text on one line, cut to so many characters."""
     text = " ".join(text[: 4 * limit].split())
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def _was(flying: Sequence[InFlight]) -> str:
+def was(flying: Sequence[InFlight]) -> str:
+    """Give the verb that fits the number of calls."""
     return "was" if len(flying) == 1 else "were"
 
 

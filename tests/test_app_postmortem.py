@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 
 from refold.app import demo
 from refold.app.demo_runs import KILLED
+from refold.app.forking import notes_of
 from refold.app.main import RefoldApp
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.mend import MendScreen
@@ -25,8 +26,11 @@ from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
+from refold.core.rivumi.task import Check, Limits, Task
 from refold.core.store.reader import RunReader
+from refold.core.store.repair import undo
 from refold.core.store.roots import Root
+from refold.core.store.session import SessionStore
 
 Compare = Callable[..., bool]
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
@@ -205,8 +209,65 @@ async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Se
     app = explaining(given, directory, "rivumi")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
-        assert "It stopped while replace_text (calc.py) was in flight." in page(screen)
-        assert "It can be resumed once something is decided." in page(screen)
+        assert "It died in turn 2 while replace_text (calc.py) was in flight." in page(screen)
+        for heading in ("In flight", "What happened last", "Damage", "Lock, lease and manifest", "Patterns"):
+            assert heading in page(screen)
+        assert "outcome unknown: it may have run without a result" in page(screen)
+        assert "session.json and the log end at the same event" in page(screen)
+        screen.listing.move(row_with(screen, "changes something"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+
+
+async def test_the_end_of_a_log_is_mended_from_the_screen(given: Settings) -> None:
+    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
+    whole = (directory / "events.jsonl").read_bytes()
+    torn = whole + b'{"created_at":"2026-'
+    (directory / "events.jsonl").write_bytes(torn)
+    app = explaining(given, directory, "rivumi")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await read(pilot)
+        assert "mending (m) keeps them aside" in page(screen)
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, MendScreen))
+        await pilot.press("enter")
+        await until(pilot, lambda: (directory / "events.jsonl").read_bytes() == whole)
+        await until(pilot, lambda: screen.is_read and "the end is clean" in page(screen))
+    undo(directory, notes=notes_of(given))
+    assert (directory / "events.jsonl").read_bytes() == torn
+
+
+async def test_what_keeps_happening_in_a_directory_is_found(given: Settings) -> None:
+    root = given.roots[2].path
+    repository = root.parent / "again"
+    repository.mkdir()
+    task = Task(
+        repository=str(repository.absolute()),
+        base_sha="c" * 40,
+        instruction="Go.",
+        checks=(Check("tests", ("true",)),),
+        limits=Limits(max_steps=5),
+    )
+    with SessionStore(root).create(
+        task, provider="p", model="m", protocol="openai_chat", run_id="loops"
+    ) as run:
+        for step in range(1, 6):
+            run.emit("model.requested", {"step": step}, state={"step": step})
+            run.emit(
+                "model.completed",
+                {"step": step, "usage": {"input_tokens": 1000 * step, "output_tokens": 1}},
+            )
+            given_to = {"tool_call_id": f"c{step}", "name": "grep", "effect": "read"}
+            run.emit("tool.requested", {**given_to, "arguments": {"pattern": "x"}})
+            run.emit("tool.started", given_to)
+            run.emit("tool.completed", {**given_to, "ok": False, "error": "no such file"})
+    app = explaining(given, root / "loops", "rivumi")
+    async with app.run_test(size=(100, 40)) as pilot:
+        text = page(await read(pilot))
+    assert "grep was called 5 times with the same arguments, without a break, and failed each time" in text
+    assert "the last 5 results were errors" in text
+    assert "5 of 5 model turns are used: nothing is left" in text
+    assert "the context grew from 2,000 to 5,000 tokens" in text or "the context grew from 1,000" in text
 
 
 async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:

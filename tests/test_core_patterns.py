@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from refold.core.patterns import DECODED, Patterns, look_for
-from refold.core.records import Fingerprint, MetaRecord
+from refold.core.calls_made import JournalCalls
+from refold.core.patterns import DECODED, Patterns, limits_of, look_for
+from refold.core.records import MetaRecord
 from refold.core.store.reader import RunReader
 
 Turn = tuple[str, dict[str, object], str, bool]
@@ -65,9 +66,9 @@ def found_in(path: Path) -> Patterns:
     with RunReader.open(path) as reader:
         timeline = reader.index_all()
         saved = (reader.meta or MetaRecord()).fingerprint
-        return [
-            each for each in look_for(timeline, reader.record, reader.decoder, saved, chat=False) if each
-        ][-1]
+        calls = JournalCalls(timeline, reader.record, reader.decoder)
+        limits = limits_of(timeline, saved, chat=False)
+        return [each for each in look_for(timeline, calls, limits) if each][-1]
 
 
 def said(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -177,10 +178,7 @@ def test_only_so_many_turns_are_read(tmp_path: Path) -> None:
             loads += 1
             return reader.record(item)
 
-        found = [
-            each
-            for each in look_for(timeline, load, reader.decoder, Fingerprint(), chat=False)  # type: ignore[arg-type]
-            if each
-        ][-1]
+        calls = JournalCalls(timeline, load, reader.decoder)  # type: ignore[arg-type]
+        found = [each for each in look_for(timeline, calls, ()) if each][-1]
     assert loads == DECODED
     assert found.looked == "arguments of 1,000 of 1,007 turns with calls were compared, the last ones"

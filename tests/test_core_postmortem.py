@@ -13,20 +13,26 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests import rivumi_cases
 
 from refold.app import demo
 from refold.app.demo_runs import KILLED
 from refold.core.errors import RefoldError
 from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped
 from refold.core.resume import Effect
+from refold.core.rivumi.postmortem import explain_session
 from refold.core.store.lock import RunLock
 from refold.core.store.postmortem import known_of
 from refold.core.store.reader import RunReader
 from refold.core.store.resume import facts_of
+from refold.core.store.session_postmortem import known_session
 
 DATA = Path(__file__).parent / "data"
 FIXTURES = DATA / "fisk-ai"
 TABLE = DATA / "verdicts.txt"
+NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+LOOKED = datetime(2026, 11, 30, 18, 40, tzinfo=UTC)
+"""Minutes after the writers of the fixtures died."""
 GROWING = "billing-sweep"
 
 
@@ -65,12 +71,44 @@ def demo_runs(directory: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, datetime(2026, 7, 24, 12, 0, tzinfo=UTC))
+    demo.make(directory, NOW)
     return directory
 
 
+def explain_directory(path: Path, now: datetime) -> Postmortem:
+    with RunReader.open(path) as reader:
+        reader.index_all()
+        assert reader.session is not None
+        known = known_session(reader.session, now=now.timestamp())
+        return explain_session(known, reader.bytes_at)
+
+
+def directories(directory: Path) -> list[tuple[str, Path, datetime]]:
+    """Give the run directories of the fixtures, with a repository that is there, and those of the demo."""
+    found: list[tuple[str, Path, datetime]] = []
+    cases = directory / "cases"
+    if not cases.exists():
+        (directory / "repository").mkdir()
+        there = str(directory / "repository")
+        for case in rivumi_cases.CASES:
+            run = rivumi_cases.make(case, cases)
+            if (run / "request.json").exists():
+                rivumi_cases.edit(run / "request.json", lambda task: task.update(repository=there))
+    found += [(f"rivumi/{case}", cases / case, LOOKED) for case in rivumi_cases.CASES]
+    root = directory / "rivumi" / "runs"
+    found += [(f"demo/{path.name}", path, NOW) for path in sorted(root.iterdir()) if path.is_dir()]
+    return found
+
+
+def directory_entries(directory: Path) -> Iterator[str]:
+    for name, path, now in directories(directory):
+        post = explain_directory(path, now)
+        yield f"{name} [{post.status.name}]\n    {post.verdict.happened}\n    {post.verdict.safe}\n"
+
+
 def table(directory: Path) -> str:
-    return "\n".join([*entries(fixtures(), FIXTURES), *entries(demo_runs(directory), directory)])
+    every = [*entries(fixtures(), FIXTURES), *entries(demo_runs(directory), directory)]
+    return "\n".join([*every, *directory_entries(directory)])
 
 
 def test_the_table_of_verdicts(runs: Path) -> None:
@@ -96,6 +134,68 @@ def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> 
             assert bool(action.writes) == action.possible
             assert bool(action.why_not) != action.possible
             assert action.name != "fork" or (action.at is not None) == action.possible
+
+
+def test_every_verdict_on_a_directory_names_what_was_in_flight_and_what_is_safe(runs: Path) -> None:
+    for name, path, now in directories(runs):
+        post = explain_directory(path, now)
+        for each in post.in_flight:
+            assert each.call.name in post.verdict.happened, name
+        assert post.verdict.safe.endswith(".")
+        assert len(post.verdict.sentence) < 600, name
+        possible = {action.name for action in post.actions if action.possible}
+        for action, key in (("resume", "resume (r)"), ("fork", "(f)"), ("repair", "(m)")):
+            then = action == "resume" and "then resume" in post.verdict.safe and "repair" in possible
+            assert key not in post.verdict.safe or action in possible or then, (name, action)
+        for each_action in post.actions:
+            assert bool(each_action.writes) == each_action.possible
+            assert bool(each_action.why_not) != each_action.possible
+            assert each_action.name != "fork" or (each_action.at is not None) == each_action.possible
+
+
+def test_where_the_two_files_of_a_directory_stand_is_said(runs: Path) -> None:
+    directories(runs)
+    cases = runs / "cases"
+    assert explain_directory(cases / "03-running-clean", LOOKED).position.claims[0] == (
+        "session.json and the log end at the same event, seq 9"
+    )
+    ahead = explain_directory(cases / "11-manifest-ahead-two", LOOKED).position.claims
+    assert ahead[0] == "session.json is 2 ahead of the log: events 10 to 11 are lost"
+    assert ahead[-1].startswith("its writer last wrote 7 min ago")
+    died = next((runs / "rivumi" / "runs").glob("7f3c*"))
+    assert "the lease is that of the last writer" in explain_directory(died, NOW).position.claims[1]
+    (died / ".writer.lock").write_text(f"pid=77 token={'a' * 32}\n")
+    assert explain_directory(died, NOW).position.claims[1] == (
+        "process 77 took the lock after the last writer, and wrote nothing: "
+        "whoever still has the old lease is fenced off"
+    )
+
+
+def test_damage_of_a_directory_is_peeked_at_in_the_file_it_is_in(tmp_path: Path) -> None:
+    run = rivumi_cases.make("03-running-clean", tmp_path)
+    whole = (run / "session.json").read_bytes()
+    (run / "session.json").write_bytes(whole[:300])
+    rows = rivumi_cases.lines(run)
+    rows[3] = b"\0" * 40
+    rivumi_cases.write_lines(run, rows)
+
+    post = explain_directory(run, LOOKED)
+
+    by_code = {each.finding.code: each for each in post.damage}
+    assert by_code["E_BAD_MANIFEST"].peek == whole[252:300]
+    assert by_code["E_NUL_RUN"].peek == bytes(40)
+    assert post.verdict.happened.startswith("Its session.json cannot be read: ")
+
+
+def test_very_much_damage_of_a_directory_is_counted(tmp_path: Path) -> None:
+    run = rivumi_cases.make("03-running-clean", tmp_path)
+    with (run / "events.jsonl").open("ab") as log:
+        log.write(b"bad\n" * 20_000)
+
+    post = explain_directory(run, LOOKED)
+
+    assert len(post.damage) <= DAMAGED
+    assert len(post.damage) + post.more_damage == 20_000
 
 
 def test_what_a_tool_does_decides_what_is_safe(runs: Path) -> None:
@@ -189,5 +289,5 @@ if __name__ == "__main__":
     import tempfile
 
     with tempfile.TemporaryDirectory() as scratch:
-        demo.make(Path(scratch), datetime(2026, 7, 24, 12, 0, tzinfo=UTC))
+        demo.make(Path(scratch), NOW)
         TABLE.write_text(table(Path(scratch)))

@@ -17,10 +17,7 @@ from refold.app.safe import Safe
 from refold.core.patterns import Pattern, Patterns
 from refold.core.postmortem import Action, ActionName, Damage, InFlight, Postmortem
 from refold.core.records import Json
-from refold.core.rivumi.calls import CallLife
-from refold.core.rivumi.verdict import Verdict as SessionVerdict
 from refold.core.timeline import Timeline
-from refold.core.verdict import telling
 
 Target: TypeAlias = Landing | ActionName | None
 """Where Enter leads from a line: to a record, to an action, or nowhere."""
@@ -46,11 +43,6 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
 KEY_IDS: Final = tuple(key for key, _ in _ACTIONS.values())
 """The keys that are named on the screen."""
 _LOOKS: Final[dict[str, Role]] = {"completed": "good", "running": "good", "ready": "fork"}
-_OUTCOMES: Final[Mapping[str, tuple[str, Role]]] = {
-    "accept": ("It can be resumed.", "good"),
-    "ask": ("It can be resumed once something is decided.", "warn"),
-    "refuse": ("It cannot be resumed as it is.", "problem"),
-}
 
 
 class Drawn(NamedTuple):
@@ -113,43 +105,15 @@ def postmortem_lines(
     _flying(page, post.in_flight)
     _last(page, post, rows)
     _damage(page, post)
-    page.heading("Lock")
+    page.heading("Lock, lease and manifest" if post.position.claims else "Lock")
     page.text(post.position.sentence, "warn" if post.position.holder or not post.position.known else "text")
+    for claim in post.position.claims:
+        page.text(claim)
     _patterns(page, patterns, rows.timeline)
+    _resuming(page, post)
     page.heading("What you can do")
     for action in post.actions:
         _action(page, action, shown_keys, trouble=bool(post.in_flight or broken))
-    return page.drawn
-
-
-def session_lines(found: SessionVerdict, width: int) -> Drawn:
-    """Give what is known of a run that is a directory of its own."""
-    page = _Page(width)
-    uncertain = found.ours.uncertain
-    if uncertain:
-        names = ", ".join(_called(call) for call in uncertain[:_ARGUMENTS])
-        were, they = ("was", "it") if len(uncertain) == 1 else ("were", "they")
-        page.text(f"It stopped while {names} {were} in flight.", "problem", indent=0)
-        page.text(f"Nobody can say for sure whether {they} ran: look first.", "strong", indent=0)
-    words, role = _OUTCOMES[found.outcome]
-    page.text(words, "strong" if uncertain else role, indent=0)
-    if found.reasons:
-        page.heading("Why")
-        for reason in found.reasons:
-            page.text(reason.message)
-    if uncertain:
-        page.heading("In flight", units.plural(len(uncertain), "call"))
-    for call in uncertain[:_CALLS]:
-        target = Landing(call.requested if call.started is None else call.started)
-        effect, look = _EFFECTS["write" if call.effect else "unknown"]
-        _call(page, call.name or call.id, call.arguments, (effect, look), target)
-        page.text(
-            "outcome unknown: it was started, and no end of it is recorded", "problem", target, indent=4
-        )
-    if found.ours.notes:
-        page.heading("Worth knowing")
-        for note in found.ours.notes:
-            page.text(note.message, "dim")
     return page.drawn
 
 
@@ -157,7 +121,8 @@ def top(post: Postmortem | None, run_id: str, progress: float) -> tuple[Line, Li
     """Give both ends of the first row."""
     left = (Cell(Safe("post-mortem "), "accent"), cell(run_id, "strong", 60))
     if post is None:
-        return left, (Cell(Safe(f"reading the run {progress:.0%}"), "dim"),)
+        doing = f"reading the run {progress:.0%}" if progress < 1 else "judging what was read"
+        return left, (Cell(Safe(doing), "dim"),)
     return left, (status_cell(post.status.name),)
 
 
@@ -172,17 +137,12 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
         _call(page, each.call.name, each.call.input, _EFFECTS[each.effect], target)
         page.text(
             each.outcome,
-            "dim" if each.withheld or each.effect in ("read", "idempotent") else "problem",
+            "dim" if each.said or each.withheld or each.effect in ("read", "idempotent") else "problem",
             target,
             indent=4,
         )
     if len(flying) > _CALLS:
         page.text(f"and {units.plural(len(flying) - _CALLS, 'call')} more", "dim")
-
-
-def _called(call: CallLife) -> str:
-    given = telling(call.arguments)
-    return f"{call.name or call.id} ({given[:_ARGUMENT]})" if given else call.name or call.id
 
 
 def _call(page: _Page, name: str, given: Json, effect: tuple[str, Role], target: Target) -> None:
@@ -232,8 +192,8 @@ def _damage(page: _Page, post: Postmortem) -> None:
 
 def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
     finding = each.finding
-    target = Landing(finding.seq, finding.line or None)
-    where = f"line {finding.line:,}, {units.place(finding.start, finding.end)}  "
+    target = Landing(finding.seq, finding.line) if finding.line else None
+    where = f"line {finding.line:,}, {units.place(finding.start, finding.end)}  " if finding.line else ""
     role: Role = "problem" if finding.severity == "error" else "warn"
     cells = (Cell(Safe("  ")), cell(where, "dim"), cell(finding.message, role, _TEXT))
     page.add(flow(cells, page.width, 4), target)
@@ -249,6 +209,17 @@ def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
         for index in range(len(raw)):
             page.add((fit((Cell(Safe("    ")), *raw.line(index, page.width - 4)), page.width),), target)
     page.text(finding.remedy, "dim", target, indent=4)
+
+
+def _resuming(page: _Page, post: Postmortem) -> None:
+    """Say what a resume of a run directory meets; of a journal the dialog proves it."""
+    if not post.against and not post.notes:
+        return
+    page.heading("A resume")
+    for reason in post.against:
+        page.text(reason, "warn")
+    for note in post.notes:
+        page.text(note, "dim")
 
 
 def _patterns(page: _Page, patterns: Patterns | None, timeline: Timeline) -> None:

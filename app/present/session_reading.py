@@ -22,12 +22,11 @@ from refold.app.present.view import View
 from refold.core.errors import StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Record
-from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.members import Members
-from refold.core.rivumi.summary import Parts, outcome_of, standing
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.status import RUNNING, Status
 from refold.core.store.session_reader import SessionReader
+from refold.core.store.session_standing import standing_of
 from refold.core.timeline import Timeline
 
 _JUDGED_TO: Final = 32 << 20
@@ -88,34 +87,8 @@ class SessionReading(Reading):
             return RUNNING
         key = (self.timeline.items, self.timeline.torn is not None, self._session.beside)
         if self._stands is None or self._stands[0] != key:
-            self._stands = (key, self._standing())
+            self._stands = (key, standing_of(self._session))
         return self._stands[1]
-
-    def _standing(self) -> Status:
-        session, timeline = self._session, self._events
-        log = LogFacts()
-        log.events = timeline.items
-        log.torn = timeline.torn is not None
-        if timeline.items:
-            last = timeline.last_event(timeline.items - 1)
-            end = timeline.terminal(timeline.items - 1)
-            log.ended = end[1] if end is not None and not timeline.external else ""
-            log.reason = timeline.state_at(timeline.items - 1).terminal_reason
-            if last is not None:
-                log.last_sequence, log.tail = timeline.columns.seq[last], timeline.type_of(last)
-            if log.tail == "run.forked" and last is not None:
-                own = Members(session.event(last).data)
-                log.parent = own.text("source_run_id")
-                log.parent_sequence = own.whole("fork_point_sequence", -1)
-        parts = Parts(session.part("session.json"), session.part("request.json"))
-        if session.manifest is None:
-            parts = Parts(
-                parts.manifest,
-                parts.request,
-                result=session.part("result.json"),
-                checkpoint=session.part("checkpoint.json"),
-            )
-        return standing(session.manifest, session.manifest_problem, parts, log, outcome_of(parts))
 
     def top(self, *, held: bool) -> RunTop:
         """Give what the first row of the screen says about the run."""

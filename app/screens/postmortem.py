@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
 from textual import events, on, work
@@ -23,27 +23,26 @@ from refold.app.loading import SLICE, aside, others_first, slices
 from refold.app.present import postmortem as present
 from refold.app.present.landing import Landing
 from refold.app.present.postmortem import Drawn
-from refold.app.present.reading import Reading
+from refold.app.present.reading import Reading, reading_of
 from refold.app.resuming import answered
 from refold.app.safe import Safe, wrap
 from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
+from refold.core.calls_made import JournalCalls
 from refold.core.errors import RefoldError, StoreError
-from refold.core.patterns import Patterns, look_for
+from refold.core.patterns import Patterns, limits_of, look_for
 from refold.core.postmortem import ActionName, Postmortem, examine_stopped
-from refold.core.resume import ResumeFacts
-from refold.core.rivumi.verdict import Verdict as SessionVerdict
-from refold.core.rivumi.verdict import verdict as session_verdict
 from refold.core.store.postmortem import known_of
 from refold.core.store.reader import RunReader
 from refold.core.store.resume import facts_of
-from refold.core.store.session_files import read_run
-from refold.core.store.session_names import is_run_directory
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.store.session_reader import SessionReader
+
+T = TypeVar("T")
 
 
 class PostmortemScreen(GoingOnScreen):
@@ -72,7 +71,6 @@ class PostmortemScreen(GoingOnScreen):
         self._reading: Reading | None = None
         self._post: Postmortem | None = None
         self._patterns: Patterns | None = None
-        self._session: SessionVerdict | None = None
         self._failed: RefoldError | None = None
         self._drawn = Drawn((), ())
         self._lending = threading.Lock()
@@ -95,7 +93,7 @@ class PostmortemScreen(GoingOnScreen):
 
     @property
     def postmortem(self) -> Postmortem | None:
-        """What was found; None while the run is read, and of a run that is a directory."""
+        """What was found; None while the run is read."""
         return self._post
 
     @property
@@ -126,11 +124,7 @@ class PostmortemScreen(GoingOnScreen):
     async def _read(self) -> None:
         self._finished, self._failed = False, None
         try:
-            if is_run_directory(self.path):
-                now = self._clock()
-                self._session = await aside(lambda: session_verdict(read_run(self.path), now=now))
-            else:
-                await self._explain()
+            await self._explain()
         except RefoldError as error:
             self._failed = error
         self._finished = True
@@ -143,7 +137,7 @@ class PostmortemScreen(GoingOnScreen):
         Raises:
             StoreError: it cannot be read.
         """
-        reading = Reading(RunReader.open(self.path, hint=self._hint, cache=self._settings.cache_dir))
+        reading = reading_of(RunReader.open(self.path, hint=self._hint, cache=self._settings.cache_dir))
         try:
             await self._explain_open(reading)
         finally:
@@ -156,25 +150,48 @@ class PostmortemScreen(GoingOnScreen):
             self._progress = reader.progress
             self._draw_top()
             await others_first()
+        self._progress = 1.0
+        self._draw_top()
+        if reader.session is not None:
+            await self._explain_session(reading, reader.session)
+        else:
+            await self._explain_journal(reading)
+
+    async def _explain_journal(self, reading: Reading) -> None:
+        reader = reading.reader
         notes = notes_of(self._settings).read(self.path)
         agent = agent_of(self.path, reader.format.name, self._settings, notes)
         facts = await self._lend(reading, lambda: facts_of(reader, notes=notes))
         facts = msgspec.structs.replace(facts, effects=agent.entry.effects)
-        await others_first()
-        self._show(reading, facts)
+        await self._show(reading, lambda: examine_stopped(known_of(reader, facts), reader.bytes_at))
         chat = reader.meta is not None and reader.meta.interactive
-        looking = look_for(reader.timeline, reader.record, reader.decoder, facts.saved, chat=chat)
+        calls = JournalCalls(reader.timeline, reader.record, reader.decoder)
+        await self._look_for(
+            look_for(reader.timeline, calls, limits_of(reader.timeline, facts.saved, chat=chat))
+        )
+        told = await aside(lambda: answered(agent, facts))
+        await self._show(reading, lambda: examine_stopped(known_of(reader, told), reader.bytes_at))
+
+    async def _explain_session(self, reading: Reading, session: SessionReader) -> None:
+        from refold.app.session_postmortem import limits_of_run, session_postmortem
+        from refold.core.rivumi.patterns import EventCalls
+
+        now = self._clock()
+        await self._show(reading, lambda: session_postmortem(session, self._settings, now))
+        calls = EventCalls(session.timeline, session.event)
+        await self._look_for(look_for(session.timeline, calls, limits_of_run(session, now)))
+
+    async def _look_for(self, looking: Iterator[Patterns | None]) -> None:
         async with aclosing(slices(looking)) as steps:
             async for produced in steps:
                 self._patterns = next((each for each in produced if each is not None), self._patterns)
         self._draw()
-        self._show(reading, await aside(lambda: answered(agent, facts)))
 
-    async def _lend(self, reading: Reading, work: Callable[[], ResumeFacts]) -> ResumeFacts:
+    async def _lend(self, reading: Reading, work: Callable[[], T]) -> T:
         """Let a thread read from the open run; it is closed by whoever is the last to need it."""
         self._lent.add(reading)
 
-        def lent() -> ResumeFacts:
+        def lent() -> T:
             try:
                 return work()
             finally:
@@ -193,12 +210,14 @@ class PostmortemScreen(GoingOnScreen):
             else:
                 reading.reader.close()
 
-    def _show(self, reading: Reading, facts: ResumeFacts) -> None:
+    async def _show(self, reading: Reading, explain: Callable[[], Postmortem]) -> None:
+        """Explain the run aside, for there may be very much damage, and draw it."""
+        post = await self._lend(reading, explain)
         if self._reading is not reading:
             before, self._reading, self._patterns = self._reading, reading, None
             if before is not None:
                 self._leave(before)
-        self._post = examine_stopped(known_of(reading.reader, facts), reading.reader.bytes_at)
+        self._post = post
         self._draw()
         self.refresh_bindings()
 
@@ -213,8 +232,6 @@ class PostmortemScreen(GoingOnScreen):
             lines: list[Line] = [(Cell(row, "problem"),) for row in wrap(said, width)]
             lines += [(Cell(row, "dim"),) for row in wrap(remedy, width)]
             self._drawn = Drawn(tuple(lines), (None,) * len(lines))
-        elif self._session is not None:
-            self._drawn = present.session_lines(self._session, width)
         elif self._post is not None and self._reading is not None:
             rows = self._reading.rows()
             self._drawn = present.postmortem_lines(self._post, rows, width, self._keys(), self._patterns)
@@ -224,7 +241,7 @@ class PostmortemScreen(GoingOnScreen):
 
     def _draw_top(self) -> None:
         left, right = present.top(self._post, self.path.stem, self._progress)
-        self.query_one(TopBar).show(left, () if self._failed or self._session else right)
+        self.query_one(TopBar).show(left, () if self._failed else right)
 
     def _keys(self) -> dict[str, str]:
         return {
@@ -245,8 +262,7 @@ class PostmortemScreen(GoingOnScreen):
         """Grey out what cannot be done."""
         if action in ("resume", "fork", "salvage", "repair"):
             if self._post is None:
-                # Of a run directory the dialogs know more than this screen.
-                return True if self._session is not None and action in ("resume", "fork") else None
+                return None
             possible = any(each.name == action and each.possible for each in self._post.actions)
             return True if possible else None
         return super().check_action(action, parameters)

@@ -21,6 +21,7 @@ BOM: Final = b"\xef\xbb\xbf"
 _ENVELOPE = frozenset({"event_type", "run_id", "task_id", "sequence", "data", "event_id", "created_at"})
 _EXTERNAL = frozenset({"sequence", "event_type", "text", "data"})
 _MAX_SEQUENCE = 2**63 - 1
+_NULS: Final = bytes(8)
 _BLANK = b" \t\r\n\v\f"
 
 
@@ -96,12 +97,17 @@ def read_log(data: bytes) -> EventLog:
             events.append(_event(raw, number, start, end))
             unterminated = not ended
         except BadRecord as wrong:
-            line = BadLine(number, start, end, wrong.code, wrong.reason)
+            line = BadLine(number, start, end, damage_code(raw, wrong), wrong.reason)
             if ended:
                 bad.append(line)
             else:
                 torn = line
     return EventLog(tuple(events), tuple(bad), torn, unterminated, data.startswith(BOM), len(data))
+
+
+def damage_code(raw: bytes, wrong: BadRecord) -> str:
+    """Give the code of a line that is no event: a run of NUL bytes is what a loss of power leaves."""
+    return "E_NUL_RUN" if _NULS in raw else wrong.code
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, int, int, bool]]:

@@ -27,10 +27,18 @@ _FIRST: Final = 100
 """Findings of one kind that are listed; a log can hold millions."""
 
 
-def findings(snapshot: Snapshot, *, found: Verdict | None = None) -> tuple[Finding, ...]:
-    """Give everything that is wrong or odd, the files first, then the lines in their order."""
+def findings(
+    snapshot: Snapshot, *, found: Verdict | None = None, reading: Reading | None = None
+) -> tuple[Finding, ...]:
+    """Give everything that is wrong or odd, the files first, then the lines in their order.
+
+    Args:
+        snapshot: What was read.
+        found: The verdict on it, where it is known already.
+        reading: What it means, likewise.
+    """
     found = found or verdict(snapshot)
-    reading = read_snapshot(snapshot)
+    reading = reading or read_snapshot(snapshot)
     allowed = Allowed(fork_to=_fork_to(reading.log), resume=found.outcome == "accept")
     make = _Maker(allowed)
     every = [*_files(make, snapshot, reading), *_lines(make, snapshot, reading)]

@@ -125,6 +125,7 @@ def plan_session_fork(
     patch: Part | None = None,
     prompt: str = "",
     reason: str = "",
+    reading: Reading | None = None,
 ) -> SessionForkPlan:
     """Plan a fork after an event.
 
@@ -137,11 +138,12 @@ def plan_session_fork(
         patch: the recorded changes of the parent.
         prompt: what the user says next; empty for nothing.
         reason: why it is forked; recorded.
+        reading: what the snapshot means, where that is known already.
 
     Raises:
         NoForkHere: the point is not legal, the prompt cannot stand there, or the parent names no provider.
     """
-    reading = read_snapshot(snapshot)
+    reading = reading or read_snapshot(snapshot)
     prefix, end = _prefix(snapshot, reading, at)
     manifest, request = _parent(reading, snapshot)
     if child == snapshot.name:
@@ -218,8 +220,13 @@ def _prefix(snapshot: Snapshot, reading: Reading, at: int) -> tuple[list[Event],
         seen[event.sequence] = event
     if any(not event.run_id for event in taken):
         raise NoForkHere("another tool ran here: its log names no run", code="no_record")
-    if len({event.run_id for event in taken}) > 1:
-        raise NoForkHere("the events up to here are of more than one run", code="corrupt")
+    foreign = next((event for event in taken if event.run_id != taken[0].run_id), None)
+    if foreign is not None:
+        raise NoForkHere(
+            f"the events up to here are of more than one run: line {foreign.line} is of another",
+            code="corrupt",
+            nearest=foreign.sequence - 1 if foreign.sequence else None,
+        )
     return sorted(taken, key=lambda event: event.sequence), min(end + 1, len(snapshot.events.data))
 
 

@@ -116,6 +116,8 @@ class Request(msgspec.Struct, frozen=True):
     instruction: str = ""
     wall_time_seconds: float = 900.0
     max_steps: int = 12
+    max_total_tokens: int = 0
+    """0 for no limit."""
     odd: tuple[str, ...] = ()
 
 
@@ -178,6 +180,7 @@ def read_request(data: bytes) -> Request:
         own.text("instruction"),
         limits.number("wall_time_seconds", 900.0),
         limits.whole("max_steps", 12),
+        limits.whole("max_total_tokens", 0),
         (*own.odd, *limits.odd),
     )
 

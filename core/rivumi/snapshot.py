@@ -60,6 +60,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     checkpoint: Part = Part("checkpoint.json")
     workspace: Workspace = Workspace()
     lock: Literal["missing", "file", "link", "other"] = "missing"
+    lock_line: str = ""
+    """The one line that the last writer left in the lock file: its process and its token."""
     holder: str = ""
     """Who holds the lock, as a phrase; empty where no holder is seen from here."""
     link: bool = False

@@ -28,7 +28,7 @@ from refold.core.formats import Decoder
 from refold.core.formats.rivumi import KINDS, EventDecoder
 from refold.core.records import Json
 from refold.core.rivumi.budget import seconds_of
-from refold.core.rivumi.events import BOM, Event
+from refold.core.rivumi.events import BOM, Event, damage_code
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.manifest import tokens_of
 from refold.core.rivumi.members import Members
@@ -214,7 +214,7 @@ class EventBuilder:
         pieces = self._pieces(line) if whole else []
         if self.timeline.breaks is None:
             self.timeline.breaks = first
-        code = "E_GLUED" if any(event is not None for _, _, event in pieces) else error.code
+        code = "E_GLUED" if any(event is not None for _, _, event in pieces) else damage_code(line, error)
         self._mark(code, offset, offset + size, error.reason)
         if code != "E_GLUED":
             self._append(DAMAGE, 0, "", offset, size, number, 0, _NAN)

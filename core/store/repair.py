@@ -1,5 +1,7 @@
 """Puts the end of a run right when told to, and back again; looking at it changes nothing.
 
+Of a run directory it is the end of its log, mended under the lease of the run.
+
 The only repair there is: what a crash left behind the last record (`core.repair`). The cut bytes lie in a
 side file, and go back from there as long as the run is exactly what the repair left.
 """
@@ -16,7 +18,7 @@ from typing import Final
 import msgspec
 
 from refold.core.errors import Refused, RunLocked, StoreError
-from refold.core.formats.registry import by_name
+from refold.core.formats.registry import FORMATS, by_name
 from refold.core.repair import RepairPlan
 from refold.core.store.files import (
     append_durably,
@@ -30,6 +32,9 @@ from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotedRepair, NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.run_id import check_run_id
+from refold.core.store.session_lease import SessionWriterLease
+from refold.core.store.session_names import EVENTS, is_run_directory
+from refold.core.store.session_tail import plan_for_log, repair_log
 from refold.core.store.tail import read_tail
 
 _FOOT: Final = 65_536
@@ -55,6 +60,8 @@ def plan_for(reader: RunReader) -> RepairPlan | None:
         CorruptJournal: the damage is deeper than a torn tail.
         StoreError: the file cannot be read.
     """
+    if reader.session is not None:
+        return plan_for_log(reader.path)
     fd = open_regular(reader.path)
     try:
         return read_tail(fd, reader.path, reader.format)[0].plan
@@ -71,13 +78,18 @@ def repair(plan: RepairPlan, format_name: str, *, notes: NotesStore | None = Non
         StoreError: the run cannot be opened, locked or written.
     """
     path = Path(plan.file.path)
-    run_id = _run_id(path)
-    with JournalStore(path.parent, by_name(format_name)).open(run_id, repair=plan):
-        if plan.action == "complete" or notes is None:
-            return True
+    if format_name in FORMATS:
+        run = path
+        with JournalStore(path.parent, by_name(format_name)).open(_run_id(path), repair=plan):
+            noted = NotedRepair(plan.keep, plan.side_file, _foot(path, plan.keep))
+    else:
+        run = path.parent
+        repair_log(run, plan)
         noted = NotedRepair(plan.keep, plan.side_file, _foot(path, plan.keep))
+    if plan.action == "complete" or notes is None:
+        return True
     try:
-        notes.update(path, lambda known: msgspec.structs.replace(known, repair=noted))
+        notes.update(run, lambda known: msgspec.structs.replace(known, repair=noted))
     except (StoreError, OSError):
         return False
     return True
@@ -91,22 +103,26 @@ def undo(path: Path, *, notes: NotesStore | None = None) -> Undone:
         RunLocked: somebody holds the run.
         StoreError: the run cannot be opened, locked or written.
     """
-    run_id = _run_id(path)
-    os.close(open_regular(path, append=True))
-    with contextlib.ExitStack() as undo:
-        lock = RunLock.take(path.with_suffix(".lock"))
-        undo.callback(lock.release)
-        own = RunLock.hold(open_regular(path, append=True), path)
-        undo.callback(own.release)
+    with contextlib.ExitStack() as held:
+        if is_run_directory(path):
+            lease = held.enter_context(SessionWriterLease.hold(path))
+            log, stem = lease.directory / EVENTS, EVENTS
+        else:
+            log, stem = path, _run_id(path)
+            os.close(open_regular(path, append=True))
+            lock = RunLock.take(path.with_suffix(".lock"))
+            held.callback(lock.release)
+        own = RunLock.hold(open_regular(log, append=True), log)
+        held.callback(own.release)
         if not own.still_ours():
-            raise RunLocked(f"{shown(path)}: the file is being replaced", remedy="try again")
+            raise RunLocked(f"{shown(log)}: the file is being replaced", remedy="try again")
         size = os.fstat(own.fileno()).st_size
-        side_file = _side_file(path, run_id, size, notes)
+        side_file = _side_file(log, stem, size, None if notes is None else notes.read(path).repair)
         torn = _bytes_of(side_file)
-        append_durably(own.fileno(), torn, path)
+        append_durably(own.fileno(), torn, log)
         side_file.unlink()
         with contextlib.suppress(OSError):
-            fsync_directory(path.parent)
+            fsync_directory(log.parent)
     if notes is not None:
         with contextlib.suppress(StoreError, OSError):
             if notes.read(path).repair is not None:
@@ -123,9 +139,8 @@ def _run_id(path: Path) -> str:
     return run_id
 
 
-def _side_file(path: Path, run_id: str, size: int, notes: NotesStore | None) -> Path:
+def _side_file(path: Path, run_id: str, size: int, noted: NotedRepair | None) -> Path:
     """Find the file of the last repair, which must have left the run exactly as it is."""
-    noted = notes.read(path).repair if notes is not None else None
     if noted is not None:
         side_file = path.with_name(noted.side_file)
         if noted.keep == size and side_file.name in _side_files(path, run_id, size):

@@ -41,6 +41,7 @@ EVENTS_LIMIT: Final = 512 << 20
 _NAMES_LIMIT = 1000
 _TRIES = 5
 _HEAD_LIMIT = 4096
+_LOCK_LINE_LIMIT = 200
 _REFS_LIMIT = 4 << 20
 _OWN = frozenset({*PARTS, LOCK, "workspace", "changes.patch", "test.log", "review.md", ".task-env"})
 _COMMIT = re.compile("[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
@@ -92,6 +93,7 @@ def read_run(
         side["checkpoint.json"],
         read_workspace(directory / "workspace"),
         lock,
+        _lock_line(directory / LOCK) if lock == "file" else "",
         (who or _holder)(directory / LOCK) if lock == "file" else "",
         link,
         moving,
@@ -254,6 +256,13 @@ def _lock(path: Path) -> Literal["missing", "file", "link", "other"]:
     if stat.S_ISLNK(mode):
         return "link"
     return "file" if stat.S_ISREG(mode) else "other"
+
+
+def _lock_line(path: Path) -> str:
+    try:
+        return _small(path, _LOCK_LINE_LIMIT)
+    except StoreError:
+        return ""
 
 
 def _holder(path: Path) -> str:

@@ -29,6 +29,8 @@ from refold.core.fork import NoForkHere
 from refold.core.records import ForkOrigin
 from refold.core.repair import PlanOutdated
 from refold.core.rivumi.fork import SessionForkPlan, plan_session_fork
+from refold.core.rivumi.reading import Reading
+from refold.core.rivumi.snapshot import Snapshot
 from refold.core.store.files import (
     fsync_directory,
     open_error,
@@ -58,7 +60,14 @@ def new_session_id() -> str:
 
 
 def plan_session_at(
-    path: Path, at: int, *, child: str | None = None, prompt: str = "", reason: str = ""
+    path: Path,
+    at: int,
+    *,
+    child: str | None = None,
+    prompt: str = "",
+    reason: str = "",
+    snapshot: Snapshot | None = None,
+    reading: Reading | None = None,
 ) -> SessionForkPlan:
     """Plan a fork of a run directory after an event.
 
@@ -68,6 +77,8 @@ def plan_session_at(
         child: the id of the new run; a new one where none is given.
         prompt: what the user says next; empty for nothing.
         reason: why it is forked; recorded.
+        snapshot: the run as it was read before; it is read now where this is left out.
+        reading: what the snapshot means.
 
     Raises:
         NoForkHere: the point is not legal, or the repository is not there.
@@ -76,7 +87,7 @@ def plan_session_at(
     """
     child = check_session_id(child) if child is not None else new_session_id()
     plan = plan_session_fork(
-        read_run(path),
+        snapshot or read_run(path),
         at,
         path=str(path),
         child=child,
@@ -84,6 +95,7 @@ def plan_session_at(
         patch=part_of(path, "changes.patch", PATCH_LIMIT),
         prompt=prompt,
         reason=reason,
+        reading=reading,
     )
     repository = Path(plan.repository)
     if not _is_directory(repository):

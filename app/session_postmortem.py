@@ -1,0 +1,37 @@
+"""Explains a run directory: what was read of it, and whether its program can be started here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refold.app.agents import session_agent
+from refold.app.forking import notes_of
+from refold.core.rivumi.patterns import limits_of_session
+from refold.core.rivumi.postmortem import explain_session
+from refold.core.store.session_postmortem import known_session
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+    from refold.core.patterns import Limit
+    from refold.core.postmortem import Postmortem
+    from refold.core.store.session_reader import SessionReader
+
+
+def session_postmortem(session: SessionReader, settings: Settings, now: float) -> Postmortem:
+    """Explain a run directory whose log is indexed to its end; called on a thread of its own.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    request = session.request
+    repository = "" if request is None else request.repository
+    agent = session_agent(session.path, repository, settings.agents, notes_of(settings).read(session.path))
+    known = known_session(session, now=now, problem=agent.problem())
+    return explain_session(known, session.bytes_at)
+
+
+def limits_of_run(session: SessionReader, now: float) -> tuple[Limit, ...]:
+    """Give the limits of a run directory: turns, tokens, time."""
+    timeline = session.timeline
+    state = timeline.state_at(timeline.items - 1)
+    return limits_of_session(session.manifest, session.request, state, now)
