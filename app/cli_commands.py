@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from refold.app.cli_parser import Parser
 
-RUN_HELP = "id, unique prefix of an id, or path"
+RUN_HELP = "id, given name, unique prefix of an id, or path"
 
 
 class Command(NamedTuple):
@@ -29,9 +29,9 @@ def _open(parser: Parser) -> None:
 def _ls(parser: Parser) -> None:
     parser.description = (
         "List the runs, newest first.\n\n"
-        "Words match id and prompt; status: agent: model: tool: text: error: problem: fork: after: before:\n"
-        "narrow; a comma is 'any of', a leading - negates, quotes keep phrases. The full screen filters\n"
-        "with the same words."
+        "Words match id, name and prompt; status: agent: model: tool: text: error: problem: fork: after:\n"
+        "before: star: tag: name: note: narrow; a comma is 'any of', a leading - negates, quotes keep\n"
+        "phrases. The full screen filters with the same words."
     )
     parser.epilog = """\
 examples:
@@ -138,6 +138,49 @@ def _repair(parser: Parser) -> None:
     only.add_argument("--plan", action="store_true", help="only say what would be done")
     only.add_argument("--undo", action="store_true", help="put back what the last repair cut off")
     _json(parser, "one object")
+
+
+def _note(parser: Parser) -> None:
+    parser.description = (
+        "Write a note on a run, or on its record SEQ; without TEXT print what is noted. The run itself is\n"
+        "not touched: notes are kept beside all runs, and found again where a run was moved."
+    )
+    parser.epilog = (
+        "examples:\n  refold note billing-sweep 'waits for the new queue'\n"
+        "  refold note billing-sweep@14 'here it went wrong'\n  refold note billing-sweep@14 --clear"
+    )
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+    parser.add_argument("text", metavar="TEXT", nargs="*", help="the note; words are joined")
+    parser.add_argument("--clear", action="store_true", help="take the note away")
+    _json(parser, "one object: what is kept about the run")
+
+
+def _tag(parser: Parser) -> None:
+    parser.description = "Add tags to a run and take others away; without a tag print them."
+    parser.epilog = "examples:\n  refold tag billing-sweep +bug +july -draft\n  refold ls tag:bug"
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("tags", metavar="TAG", nargs="*", help="+tag or tag adds one, -tag takes one away")
+    parser.add_argument("--clear", action="store_true", help="begin with no tags")
+    _json(parser, "one object: what is kept about the run")
+
+
+def _star(parser: Parser) -> None:
+    parser.description = "Put a star on runs: lists mark them, star:yes finds them, a prune spares them."
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    parser.add_argument("--off", action="store_true", help="take the star away")
+    _json(parser, "one object a run and line: what is kept about it")
+
+
+def _name(parser: Parser) -> None:
+    parser.description = (
+        "Give a run a name: lists show it in place of the id, and it names the run on the command line.\n"
+        "The id stays what it is, and names the run first. Without NAME print what it is."
+    )
+    parser.epilog = "examples:\n  refold name 2JfK 'july sweep'\n  refold 'july sweep@14'"
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("name", metavar="NAME", nargs="*", help="the name; words are joined")
+    parser.add_argument("--clear", action="store_true", help="take the name away")
+    _json(parser, "one object: what is kept about the run")
 
 
 def _lineage(parser: Parser) -> None:
@@ -333,6 +376,10 @@ COMMANDS: dict[str, Command] = {
     "diff": Command("RUN [RUN]", "compare two runs, or one at two points", _diff),
     "resume": Command("[RUN]", "go on with a run, or say why not", _resume),
     "history": Command("[ID]", "show conversations, or fork one before a prompt", _history),
+    "note": Command("RUN[@SEQ] [TEXT]", "note something about a run or a record", _note),
+    "tag": Command("RUN [+TAG] [-TAG]", "tag a run", _tag),
+    "star": Command("RUN ...", "star runs", _star),
+    "name": Command("RUN [NAME]", "give a run a name", _name),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
-from refold.app.cli_run import Target, hint_of, item_at, target
+from refold.app.cli_run import Target, find_run, hint_of, item_at, target
 from refold.app.comparing import beside_parent
 from refold.app.settings import Settings
 from refold.core.compare import Field, counter_fields, fingerprint_fields, state_fields
@@ -22,7 +22,6 @@ from refold.core.store.compare import (
     standing_at,
 )
 from refold.core.store.reader import RunReader
-from refold.core.store.resolve import resolve
 
 _COLUMNS: Final = 160
 _TABLE: Final = 100
@@ -62,13 +61,13 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 
 def _open(wanted: Target, settings: Settings) -> RunReader:
-    path = resolve(wanted.run, settings.roots)
+    path = find_run(wanted.run, settings)
     return RunReader.open(path, hint=hint_of(path, settings), cache=settings.cache_dir)
 
 
 def _parent(wanted: Target, settings: Settings) -> Target:
     """Give the run that a run was forked from."""
-    path = resolve(wanted.run, settings.roots)
+    path = find_run(wanted.run, settings)
     found = beside_parent(path, hint_of(path, settings), settings)
     if found is None:
         raise RunNotFound(

@@ -25,7 +25,18 @@ PIPE_CLOSED = 141
 
 
 _NOT_DONE = frozenset(
-    {"exists", "locked", "lock_unsure", "torn_tail", "changed", "closed", "gap", "conflict", "write_failed"}
+    {
+        "exists",
+        "locked",
+        "lock_unsure",
+        "torn_tail",
+        "changed",
+        "closed",
+        "gap",
+        "conflict",
+        "write_failed",
+        "newer_notes",
+    }
 )
 """Errors of files that were there and could be read: what was asked for was refused, or failed."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
-from refold.app.cli_run import hint_of
+from refold.app.cli_run import find_run, hint_of
 from refold.app.family import family_of
 from refold.app.lines import Cell, Line
 from refold.app.present import units
@@ -15,7 +15,6 @@ from refold.app.present.lineage import STATES, rails
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.core.lineage import Branch, Sums, tree_json
-from refold.core.store.resolve import resolve
 
 _DEEPEST: Final = 24
 """Levels that are drawn as such; below them a row says how deep it is."""
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     Raises:
         StoreError: the run is not there.
     """
-    path = resolve(arguments.run, settings.roots)
+    path = find_run(arguments.run, settings)
     *_, tree = (each for each in family_of(path, hint_of(path, settings), settings) if each is not None)
     for number, branch in enumerate(tree.rows):
         if arguments.json:

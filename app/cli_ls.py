@@ -18,6 +18,7 @@ from refold.app.settings import Settings
 from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
 from refold.core.store.catalog import Catalog
+from refold.core.store.kept import KeptIndex
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, summary_json
 
@@ -72,10 +73,13 @@ def _read(filter_text: str, settings: Settings, now: float) -> tuple[RunList, tu
     wanted = parse_filter(filter_text, now, zone=UTC if settings.utc else None)
     runs = RunList()
     catalog = Catalog(settings.roots, cache=settings.cache_dir)
+    kept = KeptIndex(settings.notes_dir, settings.cache_dir)
+    kept.look_at_all()
     for item in catalog.scan():
         if isinstance(item, RunSummary) and item.complete:
-            runs.put(item)
+            runs.put(kept.joined(item))
     catalog.close()
+    kept.save()
     _narrow(runs, wanted)
     return runs, catalog.roots_report()
 

@@ -93,6 +93,14 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_salvage import run
         case "repair":
             from refold.app.cli_repair import run
+        case "note":
+            from refold.app.cli_keep import note as run
+        case "tag":
+            from refold.app.cli_keep import tag as run
+        case "star":
+            from refold.app.cli_keep import star as run
+        case "name":
+            from refold.app.cli_keep import name as run
         case "lineage":
             from refold.app.cli_lineage import run
         case "export":

@@ -18,8 +18,8 @@ DESCRIPTION = """\
 Browse, replay and examine the runs that agents leave on disk. Looking never changes a run.
 
 Without a command the full screen opens: on the list of runs, or on RUN, or on RUN at record SEQ.
-RUN is an id, a unique prefix of an id, or the path of a journal. Without a terminal the list,
-or the run, is printed."""
+RUN is an id, a name given to it, a unique prefix of an id, or the path of a journal. Without a
+terminal the list, or the run, is printed."""
 
 EPILOG = """\
 examples:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 _TAKE_A_VALUE = ("--root", "--theme")
+_NEGATED = ("ls", "tag")
+"""Commands whose words a dash negates."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -149,13 +151,13 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 
 def _masked(arguments: Sequence[str], command: str) -> list[str]:
-    """Hide from argparse that a word starts with a dash: a negated filter, and anything after `--`."""
+    """Hide from argparse that a word starts with a dash: what negates a term, and anything after `--`."""
     masked: list[str] = []
     for at, argument in enumerate(arguments):
         if argument == "--":
             return masked + ["\0" + word for word in arguments[at + 1 :]]
         value = at > 0 and arguments[at - 1] in _TAKE_A_VALUE
-        negated = command == "ls" and not value and re.match("-[^-]", argument) and argument != "-h"
+        negated = command in _NEGATED and not value and re.match("-[^-]", argument) and argument != "-h"
         masked.append("\0" + argument if negated else argument)
     return masked
 

@@ -39,13 +39,28 @@ def target(text: str) -> Target:
     return Target(run, place)
 
 
+def find_run(text: str, settings: Settings) -> Path:
+    """Give the path of the run that a text names: by path, id, name that it was given, or the start of an id.
+
+    Raises:
+        StoreError: there is none, or there are several.
+    """
+
+    def named(name: str) -> list[Path]:
+        from refold.core.store.kept import index_of
+
+        return index_of(settings.notes_dir, settings.cache_dir).named(name)
+
+    return resolve(text, settings.roots, named)
+
+
 def open_run(text: str, settings: Settings) -> RunReader:
     """Open the run that a text names.
 
     Raises:
         StoreError: there is none, there are several, or it cannot be opened.
     """
-    path = resolve(text, settings.roots)
+    path = find_run(text, settings)
     return RunReader.open(path, hint=hint_of(path, settings), cache=settings.cache_dir)
 
 

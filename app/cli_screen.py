@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
-from refold.app.cli_run import hint_of, target
+from refold.app.cli_run import find_run, hint_of, target
 from refold.app.safe import line
 from refold.app.settings import Settings
-from refold.core.store.resolve import resolve
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +33,7 @@ def open_screen(name: str, settings: Settings, printer: Printer) -> int:
     if not name:
         return show(settings)
     wanted = target(name)
-    return show(settings, resolve(wanted.run, settings.roots), wanted.place)
+    return show(settings, find_run(wanted.run, settings), wanted.place)
 
 
 def can_show(settings: Settings, *, printing: bool = False) -> bool:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
-from refold.app.cli_run import NoSuchPlace, WrongPlace
+from refold.app.cli_run import NoSuchPlace, WrongPlace, find_run
 from refold.core.errors import CorruptJournal, NotPermitted, NotRegular, TooLarge, Unreadable
 from refold.core.records import Json
-from refold.core.store.resolve import resolve
 from refold.core.store.session_files import read_run
 from refold.core.store.session_names import MARKS, is_run_directory
 
@@ -34,7 +33,7 @@ def session_of(name: str, settings: Settings) -> Path | None:
     Raises:
         StoreError: there is nothing of that name, or several runs.
     """
-    path = resolve(name, settings.roots)
+    path = find_run(name, settings)
     if path.name in MARKS and not path.is_dir() and is_run_directory(path.parent):
         return path.parent
     return path if is_run_directory(path) else None

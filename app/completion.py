@@ -12,7 +12,22 @@ from refold.core.errors import InvalidRunId
 from refold.core.store.files import check_run_id
 from refold.core.store.roots import SUFFIX, Root
 
-_TAKES_RUN = ("open", "show", "state", "verify", "fork", "salvage", "repair", "lineage", "diff", "export")
+_TAKES_RUN = (
+    "open",
+    "show",
+    "state",
+    "verify",
+    "fork",
+    "salvage",
+    "repair",
+    "lineage",
+    "diff",
+    "export",
+    "note",
+    "tag",
+    "star",
+    "name",
+)
 _TAKES_DIRECTORY = ("--root", "--dir")
 
 _BASH = """\

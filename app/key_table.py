@@ -71,7 +71,8 @@ TABLE: Final[tuple[Key, ...]] = (
         "slash",
         "filter",
         "Filter the runs",
-        "Words match id and prompt; status: agent: model: tool: text: error: problem: fork: after: before:",
+        "Words match id, name and prompt; status: agent: model: tool: text: error: problem: fork: after: "
+        "before: star: tag: name: note:",
         "Find",
         "filter",
     ),

@@ -1,7 +1,7 @@
 """The one filter language of the screen and the command line, from text to a test of summaries.
 
-Words match the id and the prompt; `key:value` narrows; so does a number that is compared; `-` negates;
-quotes keep a phrase; a comma is "any of":
+Words match id, given name and prompt; `key:value` narrows; so does a number that is compared; `-`
+negates; quotes keep a phrase; a comma is "any of":
 
     status:crashed,suspended model:opus -agent:rivumi after:2d tokens>100k "rename the notes"
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from refold.core import filter_kept
 from refold.core.filter_terms import (
     NO,
     NUMBER,
@@ -47,6 +48,7 @@ KEYS: Final = {
     "after": "after:2026-07-24, after:14:30 or after:2d",
     "before": "before:2026-07-24, before:14:30 or before:1w",
     "fork": "fork:yes or fork:ID of the parent",
+    **filter_kept.KEYS,
 }
 """Every key with an example of its use."""
 
@@ -76,7 +78,7 @@ class Filter:
 
     source: str = ""
     words: tuple[str, ...] = ()
-    """The words and phrases that must be in id or prompt, case-folded: what a row can highlight."""
+    """The words and phrases that must be in id, name or prompt, case-folded: what a row can highlight."""
     tests: tuple[Test, ...] = ()
     text: tuple[TextTerm, ...] = ()
     """What is left to be searched in the bytes of each run that matches."""
@@ -99,8 +101,8 @@ class Filter:
 
 
 def haystack(summary: RunSummary) -> str:
-    """Give what words are looked for in: id and prompt, case-folded."""
-    return f"{summary.id}\n{summary.prompt}".casefold()
+    """Give what words are looked for in: id, given name and prompt, case-folded."""
+    return f"{summary.id}\n{summary.kept.name}\n{summary.prompt}".casefold()
 
 
 def parse_filter(text: str, now: float, *, zone: tzinfo | None = None) -> Filter:
@@ -233,6 +235,11 @@ def _one_fork(value: str) -> Test:
     return lambda summary, _: value in summary.fork_of.casefold()
 
 
+def _kept(term: Term) -> Test:
+    test = filter_kept.kept_test(term)
+    return lambda summary, _: test(summary.kept)
+
+
 def _when(term: Term, now: float, zone: tzinfo | None) -> Test:
     if len(term.values) > 1:
         raise term.fault(f"{term.key}: takes one date", f"for example {KEYS[term.key]}")
@@ -250,4 +257,5 @@ _BY_KEY: Final[dict[str, Callable[[Term], Test]]] = {
     "error": _error,
     "problem": _problem,
     "fork": _fork,
+    **dict.fromkeys(filter_kept.KEYS, _kept),
 }

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from refold.core.keeping import NOTHING, Kept
 from refold.core.records import Json
 from refold.core.status import StatusName
 
@@ -60,6 +61,8 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Why the run cannot be read, or what is odd about the file itself; else empty."""
     complete: bool = True
     """False while only the head and the tail were read: the counters are not known yet."""
+    kept: Kept = NOTHING
+    """What is noted about it beside it; no reader of runs sets this, but who joins both."""
 
 
 def summary_json(summary: RunSummary) -> dict[str, Json]:
@@ -79,6 +82,11 @@ def summary_json(summary: RunSummary) -> dict[str, Json]:
         "tokens": summary.tokens,
         "prompt": summary.prompt,
         "problems": list(summary.problems),
+        "star": summary.kept.star,
+        "tags": list(summary.kept.tags),
+        "name": summary.kept.name or None,
+        "note": summary.kept.note or None,
+        "noted_records": summary.kept.records,
     }
 
 

@@ -42,6 +42,11 @@ LS_KEYS = [
     "tokens",
     "prompt",
     "problems",
+    "star",
+    "tags",
+    "name",
+    "note",
+    "noted_records",
 ]
 VERIFY_KEYS = ["run", "code", "severity", "seq", "line", "start", "end", "message", "remedy", "allowed"]
 SHOW_KEYS = [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from refold.app.present.run_list import NUMBERS, TEXTS, RunList, Sort
 from refold.core.filter import Filter, parse_filter
+from refold.core.keeping import Kept
 from refold.core.status import STATUSES
 from refold.core.summary import RunSummary
 
@@ -79,6 +80,7 @@ def test_every_key_sorts_both_ways(key: str) -> None:
         tokens=1,
         updated=1.0,
         size=1,
+        kept=Kept(star=True, tags=("b",)),
     )
     assert ids(listed(high, low, sort=Sort(key, descending=False))) == ["a", "b"]
     assert ids(listed(low, high, sort=Sort(key, descending=True))) == ["b", "a"]

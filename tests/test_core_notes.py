@@ -15,7 +15,15 @@ import pytest
 
 from refold.core.errors import StoreError, Unreadable
 from refold.core.records import Decision, Fingerprint, ForkOrigin
-from refold.core.store.notes import NotedResume, Notes, NotesStore, prefix_of
+from refold.core.store.notes import (
+    LARGEST,
+    VERSION,
+    NewerNotes,
+    NotedResume,
+    Notes,
+    NotesStore,
+    prefix_of,
+)
 
 FINGERPRINT = Fingerprint("opus", "5" * 64, "7" * 64, "off", 1000, 5, "anthropic")
 
@@ -208,3 +216,91 @@ def test_two_writers_lose_nothing(store: NotesStore, run: Path) -> None:
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     assert sorted(store.read(run).tags) == ["a"] * 20 + ["b"] * 20
+
+
+def test_notes_of_a_newer_refold_are_said_and_never_overwritten(store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    file = store.path_of(run)
+    values = {**json.loads(file.read_text()), "version": VERSION + 1, "star": ["otherwise"]}
+    file.write_text(json.dumps(values))
+    assert "newer Refold" in store.read(run).kept.trouble
+    with pytest.raises(NewerNotes, match="newer Refold") as refused:
+        store.update(run, starred)
+    assert "update" in refused.value.remedy
+    assert json.loads(file.read_text()) == values
+
+
+def test_what_cannot_be_understood_is_put_aside(store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    store.path_of(run).write_bytes(b"{broken")
+    assert store.update(run, starred).star
+    aside = store.directory / f"{store.path_of(run).stem}.1.json.damaged"
+    assert aside.read_bytes() == b"{broken"
+    assert len(list(store.each())) == 1
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
+def test_what_is_no_file_of_notes_is_read_as_none_and_stays(kind: str, store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    file = store.path_of(run)
+    file.unlink()
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to(run)
+    else:
+        file.mkdir()
+    before = file.lstat()
+    assert store.read(run) == Notes()
+    with pytest.raises(StoreError) as refused:
+        store.update(run, starred)
+    assert refused.value.remedy
+    assert file.lstat() == before
+
+
+def test_a_file_that_is_too_long_for_notes_is_put_aside(store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    with store.path_of(run).open("wb") as made:
+        made.truncate(LARGEST + 1)
+    assert store.read(run) == Notes()
+    assert store.update(run, starred).star
+    (aside,) = store.directory.glob("*.damaged")
+    assert aside.stat().st_size == LARGEST + 1
+
+
+def test_a_full_disk_loses_nothing(store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    before = store.path_of(run).read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, store.directory, run], capture_output=True, text=True, check=True
+    )
+    assert "could not be replaced" in done.stdout
+    assert store.path_of(run).read_bytes() == before
+    assert len(list(store.directory.iterdir())) == 1
+
+
+FULL = """
+import resource, signal, sys, msgspec
+from pathlib import Path
+from refold.core.errors import WriteFailed
+from refold.core.store.notes import NotesStore
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+try:
+    long = "x" * 3000
+    NotesStore(Path(sys.argv[1])).update(Path(sys.argv[2]), lambda n: msgspec.structs.replace(n, note=long))
+except WriteFailed as error:
+    print(error)
+"""
+
+
+def test_a_run_directory_is_found_again_by_its_first_event(store: NotesStore, tmp_path: Path) -> None:
+    run = tmp_path / "one"
+    run.mkdir()
+    (run / "events.jsonl").write_text('{"run_id":"one","sequence":0}\n')
+    store.update(run, starred)
+    moved = run.rename(tmp_path / "moved")
+    assert store.read(moved).star
+    run.mkdir()
+    (run / "events.jsonl").write_text('{"run_id":"two","sequence":0}\n')
+    assert not store.read(run).star

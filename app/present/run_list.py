@@ -40,16 +40,20 @@ NUMBERS: Final[Mapping[str, Callable[[RunSummary], float]]] = {
     "tokens": lambda run: run.tokens,
     "updated": lambda run: run.updated,
     "size": lambda run: run.size,
+    "star": lambda run: run.kept.star,
 }
 TEXTS: Final[Mapping[str, Callable[[RunSummary], str]]] = {
-    "id": lambda run: run.id.casefold(),
+    "id": lambda run: (run.kept.name or run.id).casefold(),
+    "tags": lambda run: " ".join(run.kept.tags).casefold(),
     "agent": lambda run: run.format,
     "model": lambda run: run.model.casefold(),
     "prompt": lambda run: run.prompt[:200].casefold(),
     "created": lambda run: run.created,
     "directory": lambda run: run.path.rpartition("/")[0],
 }
-FIRST_DESCENDING: Final = frozenset({"turns", "calls", "errors", "tokens", "updated", "size", "created"})
+FIRST_DESCENDING: Final = frozenset(
+    {"turns", "calls", "errors", "tokens", "updated", "size", "created", "star"}
+)
 """What one wants to see the most of, or the newest, when sorting by it."""
 
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
+from refold.app.present.kept import kept_cells
 from refold.app.present.layout import cell, fit
 from refold.app.present.runs import created, damaged_places, moment, updated, withheld
 from refold.app.present.status import status_cell
@@ -81,6 +82,7 @@ def preview(
     """
     head = [*_standing(run, width), *_in_flight(run, width), *_resume(known.verdict, width)]
     head += _problems(run, width, known)
+    head += _kept(run, width)
     foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
     left = max(2, height - len(head) - len(foot))
     prompt = list(_wrapped("Prompt", run.prompt.strip(), width, max(1, left // 2)))
@@ -155,6 +157,11 @@ def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
     if said:
         joined = [part for phrase in said for part in (cell(" · ", "dim"), *phrase)]
         yield _labelled("Problems", joined[1:], width)
+
+
+def _kept(run: RunSummary, width: int) -> Iterator[Line]:
+    if run.kept:
+        yield _labelled("Kept", list(kept_cells(run.kept, name=True)), width)
 
 
 def _numbers(run: RunSummary, width: int, known: Details) -> Iterator[Line]:

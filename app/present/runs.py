@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from refold.app import safe
 from refold.app.lines import Cell, Column, Line, Role
+from refold.app.present.kept import NOTED, STAR, has_note
 from refold.app.present.layout import cell, marked
 from refold.app.present.marks import MARK
 from refold.app.present.run_list import RunList
@@ -49,7 +50,9 @@ class Field(NamedTuple):
 
 FIELDS: Final[tuple[Field, ...]] = (
     Field("status", Safe("Status"), (16, 16, 16), meaning="how it stands, and damage"),
-    Field("id", Safe("Run"), (14, 18, 30), meaning="its id, ψ marks a fork"),
+    Field("id", Safe("Run"), (14, 18, 30), meaning="its name or id, ψ marks a fork"),
+    Field("star", Safe("Star"), (4, 4, 4), meaning="what you starred"),
+    Field("tags", Safe("Tags"), (8, 12, 18), meaning="the tags that you gave it"),
     Field("agent", Safe("Agent"), (7, 8, 8), meaning="the program whose format it is in"),
     Field("model", Safe("Model"), (12, 15, 22), meaning="the model it was started with"),
     Field("turns", Safe("Turns"), (6, 6, 6), "right", meaning="replies of the model"),
@@ -70,6 +73,8 @@ _DROPPED_FIRST: Final = (
     "directory",
     "created",
     "size",
+    "tags",
+    "star",
     "agent",
     "calls",
     "tokens",
@@ -199,6 +204,11 @@ class RunRows:
             case "updated":
                 text = Safe(updated(run, self._now(), self._zone))
                 return (Cell(safe.fit(text, width, "right"), "dim"),)
+            case "star":
+                return (Cell(safe.fit(Safe(STAR if run.kept.star else ""), width), "accent"),)
+            case "tags":
+                tags = safe.line(" ".join(run.kept.tags), _READ)
+                return marked((Cell(safe.fit(tags, width), "accent"),), self._words)
             case "errors" if run.errors:
                 return (Cell(safe.fit(Safe(short(run.errors)), width, "right"), "problem"),)
             case "turns" | "calls" | "errors" | "tokens":
@@ -251,14 +261,18 @@ def damaged_places(run: RunSummary) -> int:
 
 def _id(run: RunSummary, width: int) -> Line:
     fork = Safe(" ψ" if run.fork_of and width > len(" ψ") else "")
-    name = middle(safe.line(run.id), width - len(fork))
-    room = width - safe.width(name) - len(fork)
+    star = Safe(f"{STAR} " if run.kept.star and width > len(f"{STAR} …") + len(fork) else "")
+    noted = Safe(f" {NOTED}" if has_note(run.kept) and width > len(star) + len(fork) + len(" ▪…") else "")
+    name = middle(safe.line(run.kept.name or run.id), width - len(star) - len(fork) - len(noted))
+    room = width - len(star) - safe.width(name) - len(fork) - len(noted)
     word = "withheld" if withheld(run) else "in flight"
     pending = Safe(f" {len(run.in_flight)} {word}" if run.in_flight else "")
     if len(pending) > room:
         pending = Safe("")
     return (
+        Cell(star, "accent"),
         Cell(name, "strong"),
+        Cell(noted, "accent"),
         Cell(fork, "fork"),
         Cell(pending, "dim"),
         Cell(Safe(" " * (room - len(pending)))),

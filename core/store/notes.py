@@ -19,7 +19,8 @@ from typing import get_type_hints
 
 import msgspec
 
-from refold.core.errors import NotPermitted, NotRegular, RunNotFound, StoreError
+from refold.core.errors import NotPermitted, NotRegular, RunNotFound, StoreError, TooLarge
+from refold.core.keeping import Kept, RecordNote, within_bounds
 from refold.core.records import Decision, Fingerprint, ForkOrigin, Json
 from refold.core.store.files import (
     open_error,
@@ -29,12 +30,21 @@ from refold.core.store.files import (
     replace_atomically,
     shown,
 )
+from refold.core.store.session_names import EVENTS
 
 LARGEST = 4 << 20
 """Notes above this many bytes are none of ours."""
+VERSION = 1
+"""What is written, and the newest that is read."""
 _HEAD = 65_536
 """The first line is hashed up to this many bytes."""
 _SUFFIX = ".json"
+
+
+class NewerNotes(StoreError):
+    """A newer Refold wrote these notes: they are neither understood nor overwritten."""
+
+    error_class = "newer_notes"
 
 
 class NotedResume(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,9 +91,20 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str = ""
     """The directory in which the agent works."""
     star: bool = False
+    """This and the next four are what a person keeps: `core.keeping` says what may stand in them."""
     tags: tuple[str, ...] = ()
     name: str = ""
     note: str = ""
+    records: tuple[RecordNote, ...] = ()
+    """Notes on single records, by their sequence."""
+    version: int = VERSION
+
+    @property
+    def kept(self) -> Kept:
+        """What a person keeps about the run, within its bounds."""
+        if self.version > VERSION:
+            return Kept(trouble=f"notes of a newer Refold (version {self.version}): left as they are")
+        return within_bounds(Kept(self.star, self.tags, self.name, self.note, len(self.records)))
 
     @property
     def fingerprint(self) -> Fingerprint | None:
@@ -104,33 +125,49 @@ class NotesStore:
         return self.directory / f"{hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()}{_SUFFIX}"
 
     def read(self, run: Path) -> Notes:
-        """Give what is noted about a run; nothing is where there are no notes, or none that can be read."""
+        """Give what is noted about a run; nothing is where there are no notes, or none that can be read.
+
+        Of notes that a newer Refold wrote only their version is known.
+        """
         try:
-            return _notes(self._find(run, prefix_of(run))[1])
+            return notes_from(self._find(run, prefix_of(run))[1])
         except StoreError:
             return Notes()
 
     def update(self, run: Path, change: Callable[[Notes], Notes]) -> Notes:
         """Change what is noted about a run; nobody else's change is lost.
 
-        Keys that a newer Refold wrote are kept. Where there is nothing to note no file is made.
+        Keys that this version does not know are kept, and what is no notes at all is put aside. Where there
+        is nothing to note no file is made.
 
         Raises:
+            NewerNotes: a newer Refold wrote them; they stand as they are.
             StoreError: the notes cannot be read or written; the old ones stand.
+            RefoldError: whatever `change` raises; the old notes stand.
         """
         with self._alone():
             prefix = _prefix(run)
             own = self.path_of(run)
             source, values = self._find(run, prefix)
-            changed = change(_notes(values))
+            before = notes_from(values)
+            if before.version > VERSION:
+                raise NewerNotes(
+                    f"{shown(source or own)}: a newer Refold wrote these notes (version {before.version})",
+                    remedy="update Refold, or go on with the newer one: these notes stay as they are",
+                )
+            changed = change(before)
             notes = msgspec.structs.replace(changed, path=shown(os.path.realpath(run)), prefix_sha256=prefix)
             if source is None and changed == Notes():
                 return notes
-            if source != own and own.exists():
-                # Of a run that lay here before, and may have been moved; or no notes that can be read.
-                _keep(own)
             kept = {key: value for key, value in values.items() if key not in Notes.__struct_fields__}
             data = json.dumps({**kept, **msgspec.to_builtins(notes)}, indent=1).encode()
+            if len(data) >= LARGEST:
+                raise TooLarge(
+                    f"{shown(own)}: notes of {len(data):,} bytes are too long", remedy="shorten them"
+                )
+            if source != own and own.exists():
+                # Of a run that lay here before, and may have been moved; or no notes that can be read.
+                _keep(own, "" if read_values(own) else ".damaged")
             replace_atomically(own, data + b"\n")
             if source is not None and source != own and not os.path.lexists(str(values.get("path"))):
                 source.unlink(missing_ok=True)
@@ -144,7 +181,7 @@ class NotesStore:
         except OSError:
             return
         for name in names:
-            yield _notes(_read_if_possible(self.directory / name))
+            yield notes_from(read_values(self.directory / name))
 
     def forget(self, run: Path) -> None:
         """Remove the notes kept under the path of a run that is not there any more.
@@ -210,7 +247,7 @@ class NotesStore:
 def prefix_of(run: Path) -> str:
     """Give the hash of the first line of a run, newline included; empty where there is no whole line yet.
 
-    Of a line longer than 64 KiB these first bytes count.
+    Of a line longer than 64 KiB these first bytes count; of a run directory the first event does.
     """
     try:
         return _prefix(run)
@@ -219,7 +256,9 @@ def prefix_of(run: Path) -> str:
 
 
 def _prefix(run: Path) -> str:
-    """Give the hash of the first line of a run that is a file; empty where there is none."""
+    """Give the hash of the first line of a run; empty where there is none."""
+    if os.path.isdir(run):  # noqa: PTH112 - it never raises
+        run = run / EVENTS
     try:
         head = _bytes(run, _HEAD)
     except NotRegular:
@@ -257,15 +296,19 @@ def _read(path: Path) -> dict[str, Json]:
     return values if isinstance(values, dict) else {}
 
 
-def _read_if_possible(path: Path) -> dict[str, Json]:
+def read_values(path: Path) -> dict[str, Json]:
+    """Give what a file of notes says; nothing where it is none, or cannot be read."""
     try:
         return _read(path)
     except StoreError:
         return {}
 
 
-def _notes(values: dict[str, Json]) -> Notes:
+def notes_from(values: dict[str, Json]) -> Notes:
     """Read what can be read: a value of the wrong type is as good as none."""
+    version = values.get("version", VERSION)
+    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+        return Notes(version=version)
     known: dict[str, object] = {}
     for name, kind in get_type_hints(Notes).items():
         if name in values:
@@ -276,9 +319,9 @@ def _notes(values: dict[str, Json]) -> Notes:
     return msgspec.structs.replace(Notes(), **known)
 
 
-def _keep(own: Path) -> None:
+def _keep(own: Path, ending: str) -> None:
     """Move notes out of the way of another run's; they are still found by the hash that they hold."""
     number = 1
-    while os.path.lexists(aside := own.with_name(f"{own.stem}.{number}{_SUFFIX}")):
+    while os.path.lexists(aside := own.with_name(f"{own.stem}.{number}{_SUFFIX}{ending}")):
         number += 1
     own.rename(aside)

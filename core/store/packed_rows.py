@@ -15,9 +15,11 @@ import msgspec
 from refold.core.store.roots import SUFFIX
 from refold.core.summary import RunSummary
 
-_FIELDS: Final = RunSummary.__struct_fields__
 _HINTS: Final = get_type_hints(RunSummary)
 _FROM_FILE: Final = ("id", "path", "size", "updated")
+_NEVER: Final = "kept"
+"""What is noted about runs is no part of what they say, and is joined to it later."""
+_FIELDS: Final = tuple(name for name in RunSummary.__struct_fields__ if name != _NEVER)
 _NUMBERS: Final = tuple(name for name in _FIELDS if _HINTS[name] is int and name not in _FROM_FILE)
 _FLAGS: Final = tuple(name for name in _FIELDS if _HINTS[name] is bool)
 _LISTS: Final = tuple(name for name in _FIELDS if _HINTS[name] == tuple[str, ...])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from refold.core.errors import AmbiguousRun, RunNotFound
@@ -15,12 +15,17 @@ from refold.core.store.session_names import NESTED, PART_NAMES, is_run_directory
 _SHOWN = 8
 
 
-def resolve(text: str, roots: Sequence[Root]) -> Path:
-    """Give the path of the run that a text names, of a run directory the directory; nothing is opened.
+def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Path]] = lambda _: ()) -> Path:
+    """Give the path of the run that a text names, of a run directory the directory; no run is opened.
 
     A text with a slash, or one that is a file or a run directory here, is a path: of a run, or of a file in
-    a run directory. Anything else is an id, else the beginning of exactly one id; ids of nested runs count
-    where nothing else is called so.
+    a run directory. Anything else is an id, else a name that was given, else the beginning of exactly one
+    id; ids of nested runs count where nothing else is called so.
+
+    Args:
+        text: What the person typed.
+        roots: The directories of runs.
+        named: Gives the runs that a name was given to, wherever they lie.
 
     Raises:
         InvalidRunId: The text is neither a path nor (the beginning of) an id; no path was made from it.
@@ -35,6 +40,11 @@ def resolve(text: str, roots: Sequence[Root]) -> Path:
         return exact[0]
     if exact:
         raise _ambiguous(text, exact)
+    given = named(text)
+    if len(given) == 1:
+        return given[0]
+    if given:
+        raise _ambiguous(text, given)
     check_run_id(text)
     looked: list[str] = []
     found: list[Path] = []

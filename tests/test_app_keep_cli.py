@@ -1,0 +1,112 @@
+"""`refold note`, `tag`, `star` and `name` as people and scripts use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.test_app_fork_cli import made
+from tests.test_app_fork_cli import refold as refold
+from tests.test_app_fork_cli import runs as runs
+
+from refold.core.errors import AmbiguousRun
+from refold.core.store.notes import NotesStore
+from refold.core.store.resolve import resolve
+from refold.core.store.roots import Root
+
+KEYS = ["id", "path", "star", "tags", "name", "note", "records"]
+
+
+@pytest.fixture
+def at(refold: Any, runs: Path) -> Any:
+    made(runs, "alpha")
+    made(runs, "beta")
+    return lambda *words: refold("--only", "--root", runs, *words)
+
+
+def test_everything_that_can_be_kept(at: Any, runs: Path) -> None:
+    before = (runs / "alpha.json").stat()
+    assert at("note", "alpha").out == "alpha  nothing is noted\n"
+    assert at("star", "alpha", "beta", "--json").rows[1]["star"] is True
+    assert at("star", "beta", "--off").out == "beta  nothing is noted\n"
+    assert at("name", "alpha", "july", "sweep").code == 0
+    assert at("tag", "july sweep", "+bug", "two", "-nothing").code == 0
+    assert at("tag", "alpha", "-TWO", "--json").row["tags"] == ["bug"]
+    assert at("note", "july sweep@3", "went wrong", "here").code == 0
+    answer = at("note", "alpha", "waits", "--json").row
+    assert list(answer) == KEYS
+    assert answer["records"] == [{"seq": 3, "note": "went wrong here", "state": "same"}]
+    assert at("note", "alpha@3").out == "  ▪ 3  went wrong here\n"
+    assert (runs / "alpha.json").stat() == before
+    assert {path.name for path in runs.iterdir()} == {"alpha.json", "beta.json"}
+    (row,) = at("ls", "--json", "star:yes", "tag:bug", "note:waits", "name:july").rows
+    assert (row["id"], row["star"], row["tags"], row["name"], row["note"], row["noted_records"]) == (
+        "alpha", True, ["bug"], "july sweep", "waits", 1,
+    )  # fmt: skip
+    assert [row["id"] for row in at("ls", "--json", "-star:yes").rows] == ["beta"]
+    assert [row["id"] for row in at("ls", "--json", "tag:no").rows] == ["beta"]
+    assert [row["id"] for row in at("ls", "--json", "sweep").rows] == ["alpha"]
+    assert "◆ july sweep ▪" in at("ls").out
+    for words in (("note", "alpha"), ("note", "alpha@3"), ("tag", "alpha"), ("name", "alpha")):
+        assert at(*words, "--clear").code == 0
+    assert at("name", "alpha").out == "alpha  ◆ starred\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tag", "alpha", "a\x1b[31m"), "no escape"),
+        (("name", "alpha", "x" * 10_000), "at most 100"),
+        (("name", "alpha", "a/b"), "no / in it"),
+        (("note", "alpha", "a\x9bb"), "no U+009B"),
+        (("note", "alpha", "a", "--clear"), "leave out"),
+        (("note", "alpha@99", "a"), "no record has seq 99"),
+        (("star", "gamma"), "no run 'gamma'"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_and_changes_nothing(words: tuple[str, ...], said: str, at: Any) -> None:
+    answer = at(*words)
+    assert answer.code in {2, 3}
+    assert said in answer.err
+    assert "\x1b" not in answer.err
+    assert at("note", "alpha").out == "alpha  nothing is noted\n"
+
+
+def test_a_record_that_changed_is_said(at: Any, runs: Path) -> None:
+    at("note", "alpha@3", "here")
+    at("note", "alpha@14", "gone")
+    lines = (runs / "alpha.json").read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b",", b", ", 1)
+    (runs / "alpha.json").write_bytes(b"".join(lines[:13]))
+    answer = at("note", "alpha", "--json").row
+    assert [record["state"] for record in answer["records"]] == ["changed", "missing"]
+    assert "the record has changed: here" in at("note", "alpha").out
+
+
+def test_an_id_goes_before_a_name_and_two_of_a_name_are_listed(at: Any, runs: Path, tmp_path: Path) -> None:
+    at("name", "alpha", "beta")
+    assert at("note", "beta", "--json").row["id"] == "beta"
+    at("name", "alpha", "same")
+    at("name", "beta", "Same")
+    answer = at("show", "same")
+    assert answer.code == 3
+    assert "names 2 runs: alpha, beta" in answer.err
+    at("name", "beta", "al")
+    assert at("note", "al", "--json").row["id"] == "beta"
+    with pytest.raises(AmbiguousRun):
+        resolve("x", [Root(runs, "refold", "test")], lambda _: [runs / "alpha.json", runs / "beta.json"])
+
+
+def test_newer_notes_are_left_alone(at: Any, runs: Path, tmp_path: Path) -> None:
+    at("star", "alpha")
+    file = NotesStore(tmp_path / "state" / "refold" / "notes").path_of(runs / "alpha.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
+    before = file.read_bytes()
+    answer = at("tag", "alpha", "x")
+    assert answer.code == 1
+    assert "a newer Refold wrote these notes" in answer.err
+    assert "notes of a newer Refold" in at("note", "alpha").err
+    assert file.read_bytes() == before
+    assert at("ls").code == 0
