@@ -59,6 +59,9 @@ class Bucket(NamedTuple):
 
     kind: str
     error: bool
+    """Whether one of its items has a problem."""
+    errors: int
+    """How many of its results report an error."""
     damage: bool
     first_row: int
     last_row: int

@@ -68,6 +68,7 @@ class Timeline:
         self._near = 0
         """The item of the row that was asked for last."""
         self._problems: list[int] | None = None
+        self._marked: list[int] | None = None
         self._marks_at: dict[int, list[int]] | None = None
         self._first_strict = -1
         """The first record that the original program would read; -1 while nobody has asked."""
@@ -315,10 +316,16 @@ class Timeline:
     def problem_items(self) -> Sequence[int]:
         """Give the items with a problem, in order: findings, error results, error ends."""
         if self._problems is None:
-            found = {mark.item for mark in self.marks if CODES[mark.code].severity != "info"}
+            found = set(self._marked_items())
             found.update(match.start() for match in WITH_ERROR.finditer(self.columns.flags))
             self._problems = sorted(found)
         return self._problems
+
+    def _marked_items(self) -> Sequence[int]:
+        """The items with a finding that is a problem, in order."""
+        if self._marked is None:
+            self._marked = sorted({mark.item for mark in self.marks if CODES[mark.code].severity != "info"})
+        return self._marked
 
     def next_problem(self, row: int, step: int) -> int | None:
         """Give the first row of the next (step 1) or previous (step -1) item with a problem, or None."""
@@ -466,10 +473,13 @@ class Timeline:
         def grown(column: Sequence[int]) -> int:
             return column[last] - (column[first - 1] if first else 0)
 
-        problems = self.problem_items()
-        near = problems[bisect_left(problems, first) : bisect_right(problems, last)][:64]
-        damage = any(columns.kind[item] == DAMAGE or columns.flags[item] & RECOVERED for item in near)
-        error = bool(near)
+        marked = self._marked_items()
+        near = range(bisect_left(marked, first), bisect_right(marked, last))
+        damage = any(
+            columns.kind[item] == DAMAGE or columns.flags[item] & RECOVERED
+            for item in map(marked.__getitem__, near[:64])
+        )
+        error = bool(near) or WITH_ERROR.search(columns.flags, first, last + 1) is not None
         if first == last:
             kind = self.row(first_row).kind
         else:
@@ -481,10 +491,11 @@ class Timeline:
             kind = max(counts, key=lambda name: counts[name])
             if not counts[kind]:
                 kind = KINDS[columns.kind[last]]
-        return Bucket(kind, error, damage, first_row, last_row)
+        return Bucket(kind, error, grown(columns.errors), damage, first_row, last_row)
 
     def changed(self) -> None:
         """Forget what was derived; the builder calls it after each change."""
         self._problems = None
+        self._marked = None
         self._marks_at = None
         self._first_strict = -1

@@ -48,7 +48,7 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
     buckets = timeline.buckets(width)
     if not buckets:
         return (_NOTHING,) * width
-    busy = _busy(timeline, buckets)
+    busy = _busy(buckets)
     cells: list[RulerCell] = []
     before = -1
     for column in range(width):
@@ -65,12 +65,11 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
     return tuple(cells)
 
 
-def _busy(timeline: Timeline, buckets: Sequence[Bucket]) -> frozenset[int] | None:
+def _busy(buckets: Sequence[Bucket]) -> frozenset[int] | None:
     """Give the stretches with the most errors where many have some; None where each can have its mark."""
     if sum(bucket.error for bucket in buckets) <= len(buckets) * _MARKED:
         return None
-    errors = [timeline.errors(timeline.row(bucket.last_row).item) for bucket in buckets]
-    counts = [after - before for after, before in zip(errors, [0, *errors], strict=False)]
+    counts = [bucket.errors for bucket in buckets]
     most = sorted(counts)[int(len(counts) * (1 - _MARKED))]
     return frozenset(index for index, count in enumerate(counts) if count > most)
 
