@@ -39,6 +39,7 @@ examples:
   refold ls --json after:2026-01-01 'text:no space left'"""
     parser.add_argument("filter", metavar="FILTER", nargs="*", help="which runs; all of them when left out")
     _json(parser, "one object a run and line")
+    _redact(parser)
 
 
 def _show(parser: Parser) -> None:
@@ -52,6 +53,7 @@ def _show(parser: Parser) -> None:
     )
     parser.add_argument("runs", metavar="RUN[@SEQ]", nargs="+", help=RUN_HELP)
     _json(parser, "one object a record and line")
+    _redact(parser)
 
 
 def _state(parser: Parser) -> None:
@@ -65,6 +67,7 @@ def _state(parser: Parser) -> None:
         "--salvage", action="store_true", help="skip what cannot be read; no resume starts from it"
     )
     _json(parser, "one object a run and line")
+    _redact(parser)
 
 
 def _replay(parser: Parser) -> None:
@@ -78,6 +81,7 @@ def _replay(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="directory of the run")
     parser.add_argument("--canonical", action="store_true", help="the canonical JSON, without a line end")
     _json(parser, "one object: the replay, and what we read beyond it")
+    _redact(parser)
 
 
 def _verify(parser: Parser) -> None:
@@ -205,6 +209,7 @@ def _diff(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
     parser.add_argument("other", metavar="RUN[@SEQ]", nargs="?", help="the other one")
     _json(parser, "one object")
+    _redact(parser)
 
 
 def _export(parser: Parser) -> None:
@@ -226,7 +231,9 @@ def _export(parser: Parser) -> None:
         help="what to write; md if left out",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="where to; a bundle needs it")
-    parser.add_argument("--no-redact", action="store_true", help="leave secrets in")
+    parser.add_argument(
+        "--no-redact", action="store_true", help="leave secrets in; the configuration names what is none"
+    )
 
 
 def _resume(parser: Parser) -> None:
@@ -290,6 +297,7 @@ examples:
     parser.add_argument("--plan", action="store_true", help="only say what the fork would be")
     _print_choice(parser, "the id of the conversation")
     _json(parser, "one object a conversation and line; with ID its turns too")
+    _redact(parser)
 
 
 def _print_choice(parser: Parser, what: str) -> None:
@@ -392,6 +400,14 @@ def _new_run(parser: Parser, what: str) -> None:
     parser.add_argument("--name", metavar="ID", help="the id of the new run; else one that sorts by time")
     parser.add_argument("--plan", action="store_true", help=f"only say what {what} would be")
     _json(parser, "one object")
+
+
+def _redact(parser: Parser) -> None:
+    parser.add_argument(
+        "--redact",
+        action=argparse.BooleanOptionalAction,
+        help="replace what looks like a secret; text does it in a pipe or a file, JSON and a terminal do not",
+    )
 
 
 def _json(parser: Parser, what: str) -> None:

@@ -36,6 +36,10 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         printer.text(Safe("[keys]"), "key")
         for action, keys in settings.keymap.items():
             printer.line((Cell(line(f"{_toml(action)} = "), "key"), Cell(line(_toml(keys)))))
+    if settings.allow:
+        printer.text(Safe(""))
+        printer.text(Safe("[redact]"), "key")
+        printer.line((Cell(Safe("allow = "), "key"), Cell(line(_toml(list(settings.allow))))))
     return 0
 
 
@@ -58,6 +62,7 @@ def settings_json(settings: Settings) -> dict[str, Json]:
         ],
         "conversations": [{"path": str(root.path), "origin": root.origin} for root in settings.conversations],
         "agents": [agent_json(entry) for entry in known_agents(settings.agents)],
+        "allow": list(settings.allow),
     }
 
 

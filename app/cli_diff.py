@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import Target, find_run, hint_of, item_at, target
 from refold.app.comparing import beside_parent
 from refold.app.settings import Settings
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         StoreError: one of them, or its place, is not there.
         WrongPlace: a place is none.
     """
+    redacted(arguments, settings, printer)
     mine = target(arguments.run)
     theirs = target(arguments.other) if arguments.other else None
     if theirs is None:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     out = None if arguments.output in (None, "-") else Path(arguments.output)
     if out is None and arguments.format == "bundle":
         raise NeedsFile("a bundle is not text", remedy="name a file with -o FILE")
-    redactor = Redactor(on=not arguments.no_redact)
+    redactor = Redactor(on=not arguments.no_redact, allow=settings.allow)
     with open_run(wanted.run, settings) as reader:
         if reader.session is not None and arguments.format == "bundle":
             raise Refused(

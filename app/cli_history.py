@@ -8,8 +8,11 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.safe import Safe, fit, line
@@ -37,6 +40,7 @@ class WrongHistory(RefoldError):
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Show, print or fork conversations."""
+    redacted(arguments, settings, printer)
     from refold.app.cli_screen import can_show
 
     if arguments.plan and not arguments.fork_before:
@@ -122,8 +126,22 @@ def _print_one(path: Path, arguments: argparse.Namespace, printer: Printer) -> i
     elif arguments.print_id:
         printer.raw(f"{line(conversation.name)}\n")
     else:
-        _print_turns(conversation, path, printer)
+        _print_turns(_without_secrets(conversation, printer), path, printer)
     return FINE
+
+
+def _without_secrets(conversation: Conversation, printer: Printer) -> Conversation:
+    """Take secrets out before a text is parted into rows, which could part them too."""
+    if printer.redactor is None:
+        return conversation
+    let_out = printer.redactor.text
+    turns = tuple(
+        msgspec.structs.replace(
+            turn, prompt=let_out(turn.prompt), reply=let_out(turn.reply), why=let_out(turn.why)
+        )
+        for turn in conversation.turns
+    )
+    return msgspec.structs.replace(conversation, turns=turns)
 
 
 def _print_turns(conversation: Conversation, path: Path, printer: Printer) -> None:

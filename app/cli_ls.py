@@ -10,6 +10,7 @@ from typing import Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.present import units
 from refold.app.present.run_list import RunList
 from refold.app.present.runs import RunRows, chosen
@@ -40,6 +41,7 @@ def list_runs(
     others: str = "hidden by the filter",
 ) -> int:
     """Print the runs that a filter lets through, newest first, and what the others are."""
+    redacted(arguments, settings, printer)
     now = time.time()
     zone = UTC if settings.utc else None
     runs, reports = _read(" ".join(map(_as_term, arguments.filter)), settings, now)

@@ -59,6 +59,10 @@ def _run(arguments: Sequence[str]) -> int:
 
                 code = open_screen(name or "", settings, printer)
             printer.flush()
+            if printer.redactor is not None:
+                from refold.app.cli_redact import tell
+
+                tell(printer)
         except OutputFailed:
             raise
         except RefoldError as error:

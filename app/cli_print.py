@@ -5,13 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from refold.app.ansi import CODES
 from refold.app.glyphs import to_ascii
 from refold.app.lines import Cell, Line, Role, cells
 from refold.app.safe import Safe, fit, line, width
 from refold.core.errors import RefoldError
+
+if TYPE_CHECKING:
+    from refold.core.records import Json
+    from refold.core.redact import Redactor
 
 
 class OutputFailed(Exception):
@@ -32,6 +36,8 @@ class Printer:
         self._ascii = ascii_only
         self._colour = not no_color and is_terminal(self._out)
         self._aside_colour = not no_color and is_terminal(self._error)
+        self.redactor: Redactor | None = None
+        """What every row and object goes through; None lets them out as they are."""
         self.columns = _columns(self._out)
         """The width of the terminal; None where the output is no terminal and nothing is cut."""
 
@@ -39,10 +45,15 @@ class Printer:
         """Print one object on one line: ASCII, so that neither a control character nor half a pair leaves."""
         import json
 
+        if self.redactor is not None:
+            value = self.redactor.value(cast("Json", value))
         self.raw(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
     def line(self, row: Line, *, cut: bool = False) -> None:
         """Print one row; cut it to the terminal's width if asked to, and there is one."""
+        if self.redactor is not None:
+            let_out = self.redactor.text
+            row = tuple(Cell(Safe(let_out(cell.text)), cell.role) for cell in row)
         if cut and self.columns is not None and cells(row) > self.columns:
             row = _cropped(row, self.columns)
         self.raw("".join(self._painted(cell, colour=self._colour) for cell in row).rstrip() + "\n")

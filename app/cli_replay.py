@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import OutputFailed, Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_session import session_of
 from refold.app.lines import Cell, Role
 from refold.app.safe import line
@@ -44,6 +45,8 @@ class NoEventLog(NotRegular):
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Print the replay of a run."""
+    if not arguments.canonical:
+        redacted(arguments, settings, printer)
     directory = session_of(arguments.run, settings)
     if directory is None:
         raise NoEventLog(

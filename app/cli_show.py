@@ -8,9 +8,10 @@ import re
 
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import count, redacted
 from refold.app.cli_run import item_at, open_run, target
 from refold.app.lines import Cell
-from refold.app.present.reading import reading_of
+from refold.app.present.reading import Reading, reading_of
 from refold.app.present.record import View
 from refold.app.present.units import plural, short
 from refold.app.safe import line
@@ -30,6 +31,7 @@ _VIEW = View(thinking=True, unfolded=True, thinking_key="")
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Print each run or record; the largest exit code counts."""
     worst = FINE
+    redacted(arguments, settings, printer)
     for number, name in enumerate(arguments.runs):
         wanted = target(name)
         try:
@@ -50,8 +52,18 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     return worst
 
 
-def _print_rows(reader: RunReader, printer: Printer) -> None:
+def _reading(reader: RunReader, printer: Printer) -> Reading:
+    """Join the run to its rows; what leaves without secrets is read without them."""
     reading = reading_of(reader)
+    if printer.redactor is not None:
+        from refold.app.present.lens import Lens
+
+        reading.lens = Lens(reader, printer.redactor.allow)
+    return reading
+
+
+def _print_rows(reader: RunReader, printer: Printer) -> None:
+    reading = _reading(reader, printer)
     top = reading.top(held=False)
     facts = [top.format, top.model]
     if top.turns is not None:
@@ -66,18 +78,23 @@ def _print_rows(reader: RunReader, printer: Printer) -> None:
     rows = reading.rows()
     width = printer.columns or _COLUMNS
     for index in range(len(rows)):
-        printer.line(rows.line(index, width))
+        row = rows.line(index, width)
+        count(row, printer)
+        printer.line(row)
 
 
 def _print_record(reader: RunReader, item: int, printer: Printer) -> None:
     first = reader.timeline.first_row(item)
-    for row in reading_of(reader).record(first, printer.columns or _RECORD_COLUMNS, _VIEW):
+    reading = _reading(reader, printer)
+    for row in reading.record(first, printer.columns or _RECORD_COLUMNS, _VIEW):
         printer.line(row)
+    if printer.redactor is not None and reading.lens is not None:
+        printer.redactor.counts += reading.lens.counts
 
 
 def _print_json(reader: RunReader, item: int | None, name: str, printer: Printer) -> None:
     if item is not None:
-        printer.raw(_record_as_json(reader, item, name) + "\n")
+        printer.raw(_record_as_json(reader, item, name, printer) + "\n")
         return
     for each in range(reader.timeline.items):
         printer.json(row_json(reader, each, name))
@@ -120,10 +137,12 @@ def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
     }
 
 
-def _record_as_json(reader: RunReader, item: int, name: str) -> str:
+def _record_as_json(reader: RunReader, item: int, name: str, printer: Printer) -> str:
     """The object of a row, with the record as the file spells it: numbers, order, repeated keys."""
     row = row_json(reader, item, name)
     raw = reader.raw(item)
+    if printer.redactor is not None:
+        raw = printer.redactor.line(raw)
     text = json_of(raw)
     if text is None:
         row["record"] = None

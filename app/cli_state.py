@@ -6,6 +6,7 @@ import argparse
 
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import count, redacted
 from refold.app.cli_run import WrongPlace, item_at, open_run, target
 from refold.app.cli_session import print_state, session_of
 from refold.app.settings import Settings
@@ -20,6 +21,7 @@ _COLUMNS = 100
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Print the state of each run; the largest exit code counts."""
     worst = FINE
+    redacted(arguments, settings, printer)
     for number, name in enumerate(arguments.runs):
         wanted = target(name)
         place = wanted.place or arguments.at
@@ -79,7 +81,13 @@ def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, 
 
     item, _ = _end_of_prefix(reader, name, place, salvage=salvage)
     printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {reader.path}"), "dim")))
-    for row in state_lines(Reading(reader).state_view(item), printer.columns or _COLUMNS):
+    reading = Reading(reader)
+    if printer.redactor is not None:
+        from refold.app.present.lens import Lens
+
+        reading.lens = Lens(reader, printer.redactor.allow)
+    for row in state_lines(reading.state_view(item), printer.columns or _COLUMNS):
+        count(row, printer)
         printer.line(row)
     return FINE
 

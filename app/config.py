@@ -17,6 +17,8 @@ from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
 
 MAX_BYTES = 1_000_000
+LEAST_ALLOWED = 4
+"""So many characters of what is no secret must stand in the file."""
 
 
 class ConfigError(RefoldError):
@@ -73,6 +75,25 @@ class AgentConfig(BaseModel):
         return self
 
 
+class RedactConfig(BaseModel):
+    """What the redaction of everything that leaves lets through."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    allow: list[str] = []
+    """Texts that look like a secret and are none; `*` stands for anything."""
+
+    @field_validator("allow")
+    @classmethod
+    def _is_no_door(cls, value: list[str]) -> list[str]:
+        for text in value:
+            if len(re.sub(r"[*?\[\]]", "", text)) < LEAST_ALLOWED:
+                raise ValueError(
+                    f"{text!r} would let too much through; write at least {LEAST_ALLOWED} characters"
+                )
+        return value
+
+
 class Config(BaseModel):
     """Everything that may stand in the file; each key may be left out."""
 
@@ -84,6 +105,7 @@ class Config(BaseModel):
     roots: list[RootConfig] = []
     keys: dict[str, str] = {}
     agents: dict[str, AgentConfig] = {}
+    redact: RedactConfig = RedactConfig()
 
     @field_validator("roots", mode="before")
     @classmethod

@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True):
     log_file: Path | None = None
     conversations: tuple[Root, ...] = ()
     """The directories that hold conversations."""
+    allow: tuple[str, ...] = ()
+    """What looks like a secret and is none; `*` stands for anything."""
 
     @property
     def notes_dir(self) -> Path:
@@ -111,6 +113,7 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         agents=_agents(config, home, config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
         conversations=tuple(conversations),
+        allow=tuple(config.redact.allow) if config is not None else (),
     )
 
 

@@ -13,10 +13,11 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from refold.core.records import Json
-from refold.core.secret_names import Found, is_secret_value
+from refold.core.secret_names import Found, is_secret_number, is_secret_value
 from refold.core.secret_shapes import find
 
 WINDOW: Final = 1 << 20
@@ -26,7 +27,9 @@ LONGEST: Final = 1 << 16
 
 _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
 _PLAIN: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\d++', re.DOTALL)
+_BARE: Final = re.compile(r"[\s:,\[]\d+[\s,\]}]")
+"""A number that no sign, fraction or exponent belongs to."""
 _NAMES: Final = frozenset({"name", "key", "header", "variable", "env", "field"})
 _VALUES: Final = frozenset({"value", "val", "content"})
 _LEVELS: Final = 4
@@ -49,11 +52,21 @@ def placeholder(kind: str) -> str:
 class Redactor:
     """Replaces secrets and counts them; one for everything that leaves together."""
 
-    def __init__(self, *, on: bool = True) -> None:
+    def __init__(self, *, on: bool = True, allow: Iterable[str] = ()) -> None:
+        """Begin with nothing replaced.
+
+        Args:
+            on: False lets everything pass as it is.
+            allow: What is no secret though it looks like one; `*` stands for anything.
+        """
         self.on = on
-        """False lets everything pass as it is."""
+        self.allow = tuple(allow)
         self.counts: Counter[str] = Counter()
         """How many secrets of each kind were replaced."""
+
+    def another(self) -> Redactor:
+        """Give one that knows the same, and counts for itself."""
+        return Redactor(on=self.on, allow=self.allow)
 
     @property
     def total(self) -> int:
@@ -64,7 +77,7 @@ class Redactor:
         """Give a text without secrets."""
         if not self.on:
             return text
-        return self._replaced(text, _merged(_looked_at(text)))
+        return self._replaced(text, self._merged(text, _looked_at(text)))
 
     def value(self, value: Json, key: str = "") -> Json:
         """Give a JSON value without secrets in its strings and keys."""
@@ -72,10 +85,15 @@ class Redactor:
             return value
         if isinstance(value, str):
             kind = is_secret_value(key, value) if key else ""
-            if kind:
+            if kind and not self._is_allowed(value):
                 self.counts[kind] += 1
                 return placeholder(kind)
             return self.text(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            if key and is_secret_number(key, str(value)) and not self._is_allowed(str(value)):
+                self.counts["password"] += 1
+                return placeholder("password")
+            return value
         if isinstance(value, dict | list):
             # Spelled out and read again: one way to look at JSON, however deep it is nested.
             try:
@@ -85,6 +103,14 @@ class Redactor:
                 return placeholder("value nested too deeply")
             return next(iter(read.values()), None) if key and isinstance(read, dict) else read
         return value
+
+    def crossing(self, before: str, after: str) -> list[Found]:
+        """Find what would be secrets if two texts stood beside each other, each with a part in both."""
+        if not self.on:
+            return []
+        both = before + after
+        spans = self._merged(both, _looked_at(both))
+        return [span for span in spans if span.start < len(before) < span.end]
 
     def line(self, raw: bytes) -> bytes:
         """Give the bytes of a record, or of what should have been one, without secrets."""
@@ -117,7 +143,7 @@ class Redactor:
             return text
         # All of it at once is quick and tells whether its strings have to be looked at one by one.
         suspicious = next(_looked_at(text), None) is not None
-        text = self._replaced(text, _merged(_in_json(text, closely=suspicious)))
+        text = self._replaced(text, self._merged(text, _in_json(text, closely=suspicious)))
         # Damage may turn inside and outside of strings around: look once more, at all of it.
         return text if not suspicious or _is_json(text) else self.text(text)
 
@@ -127,7 +153,8 @@ class Redactor:
         while cut > WINDOW and held[cut] & 0xC0 == 0x80:
             cut -= 1
         text, rest = _text(held[:cut]), held[cut:]
-        spans = _merged(_looked_at(text + _text(rest)))
+        ahead = text + _text(rest)
+        spans = self._merged(ahead, _looked_at(ahead))
         end = len(text)
         # An escape is not parted either: a backslash near the end waits for what follows.
         end = text.rfind("\\", end - 12) if text.rfind("\\", end - 12) >= 0 else end
@@ -140,6 +167,21 @@ class Redactor:
         inside = [span._replace(end=min(span.end, end)) for span in spans if span.start < end]
         return _bytes(self._replaced(text[:end], inside)), _bytes(text[end:]) + rest
 
+    def _merged(self, text: str, spans: Iterable[Found]) -> list[Found]:
+        if self.allow:
+            spans = (span for span in spans if not self._is_allowed(text[span.start : span.end]))
+        return _merged(spans)
+
+    def _is_allowed(self, spelled: str) -> bool:
+        """Say whether the configuration calls this no secret, in whatever depth of JSON it is spelled."""
+        for _ in range(_LEVELS if self.allow else 0):
+            if any(fnmatchcase(spelled, each) for each in self.allow):
+                return True
+            if "\\" not in spelled:
+                return False
+            spelled = _read(spelled)
+        return False
+
     def _replaced(self, text: str, spans: list[Found]) -> str:
         if not spans:
             return text
@@ -147,7 +189,7 @@ class Redactor:
         at = 0
         for span in spans:
             self.counts[span.kind] += 1
-            parts += (text[at : span.start], placeholder(span.kind))
+            parts += (text[at : span.start], span.quote, placeholder(span.kind), span.quote)
             at = span.end
         return "".join((*parts, text[at:]))
 
@@ -241,6 +283,10 @@ def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
                 key = name = ""
         elif word in "}]":
             key = keys.pop() if len(keys) > 1 else ""
+        elif (
+            key and is_secret_number(key, word) and _BARE.fullmatch(text, token.start() - 1, token.end() + 1)
+        ):
+            yield Found(token.start(), token.end(), "password", '"')
         token = following
 
 
@@ -260,7 +306,8 @@ def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) ->
             # JSON in a string: its values have keys too, and their quotes are escaped twice.
             read = _unescaped(inner)
             for span in _in_json(read.text, closely=True):
-                yield Found(start + read.origin(span.start), start + read.origin(span.end), span.kind)
+                quote = json.dumps(span.quote)[1:-1]
+                yield Found(start + read.origin(span.start), start + read.origin(span.end), span.kind, quote)
 
 
 def _read(inner: str) -> str:
@@ -269,13 +316,13 @@ def _read(inner: str) -> str:
 
 def _shifted(spans: Iterable[Found], by: int) -> Iterator[Found]:
     for span in spans:
-        yield Found(span.start + by, span.end + by, span.kind)
+        yield span._replace(start=span.start + by, end=span.end + by)
 
 
 def _merged(spans: Iterable[Found]) -> list[Found]:
     """Put spans in order; those that overlap become one, named after the first and longest."""
     merged: list[Found] = []
-    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
+    for span in sorted(spans, key=lambda each: (each.start, -each.end, not each.quote)):
         if merged and span.start < merged[-1].end:
             merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
         else:

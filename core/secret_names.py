@@ -17,9 +17,11 @@ class Found(NamedTuple):
     start: int
     end: int
     kind: str
+    quote: str = ""
+    """What has to stand around the placeholder: a number in JSON was no string."""
 
 
-_NAMES: Final = (
+ITS_NAMES: Final = (
     "pass[_-]?(?:word|wd|phrase|code)|pwd|psk|passwort|contraseña|mot de passe"
     "|пароль|密码|密碼|口令|パスワード|비밀번호"
 )
@@ -27,7 +29,7 @@ _TAIL: Final = (
     r"(?:[_-]?(?:key|value|token|id|string|hash|base|data|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
 )
 _ASSIGNED: Final = re.compile(
-    rf"(?:(?P<pass>{_NAMES})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
+    rf"(?:(?P<pass>{ITS_NAMES})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
 )
 """In a text without capitals; a key alone says nothing, see `_KEYS`."""
 _KEYS: Final = re.compile(
@@ -111,6 +113,13 @@ def is_secret_value(key: str, value: str) -> str:
     if word.endswith(("authorization", "cookie")):
         return "header value" if len(value) >= 6 and has_digit(value) and not is_no_value(value) else ""
     return "secret value" if is_random(value) else ""
+
+
+def is_secret_number(key: str, number: str) -> bool:
+    """Say whether a number is a password because of the key it stands behind; a short one only counts."""
+    if len(key) > _LONGEST_STAND_IN or not 4 <= len(number) <= 64:
+        return False
+    return number.isdigit() and _LETTERS.sub("", key.lower()).endswith(_PASS_ENDS)
 
 
 def assignments(text: str, lowered: str) -> Iterator[Found]:

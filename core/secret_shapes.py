@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from refold.core.secret_names import Found, assignments, has_digit, is_code, is_no_value, is_varied
+from refold.core.secret_prose import told
 
 
 class _Shape(NamedTuple):
@@ -149,12 +150,15 @@ _BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?--
 _END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----")
 _BODY: Final = re.compile(r"[A-Za-z0-9+/=\s\\]*+")
 _LONGEST_KEY: Final = 1 << 15
+_LONG_WORD: Final = re.compile(r"[\w./+=~-]{12}", re.ASCII)
+"""No shape is found in a text without one."""
 
 
 def find(text: str) -> Iterator[Found]:
     """Find what looks like a secret in a text; what is found may overlap."""
-    for shape in _SHAPES:
-        yield from shape.find(text)
+    if _LONG_WORD.search(text) is not None:
+        for shape in _SHAPES:
+            yield from shape.find(text)
     for within in _WITHIN:
         if within.mark in text:
             for found in within.pattern.finditer(text):
@@ -170,6 +174,7 @@ def find(text: str) -> Iterator[Found]:
     yield from _headers(text, lowered)
     yield from _logins(text)
     yield from assignments(text, lowered)
+    yield from told(text, lowered)
 
 
 def _headers(text: str, lowered: str) -> Iterator[Found]:

@@ -67,6 +67,8 @@ class Timeline:
         """The first recorded time, as a POSIX time stamp; None where no record has one."""
         self._near = 0
         """The item of the row that was asked for last."""
+        self._last_seq: tuple[int, int | None] = (0, None)
+        """How many items were looked at for the last sequence, and that."""
         self._problems: list[int] | None = None
         self._marked: list[int] | None = None
         self._marks_at: dict[int, list[int]] | None = None
@@ -177,10 +179,14 @@ class Timeline:
     @property
     def last_seq(self) -> int | None:
         """The sequence of the last record in file order that has one."""
-        for item in range(self.items - 1, -1, -1):
+        seen, last = self._last_seq
+        # The last item may have been a torn line, and be a record now.
+        for item in range(self.items - 1, max(0, seen - 1) - 1, -1):
             if self.columns.flags[item] & SEQUENCED:
-                return self.columns.seq[item]
-        return None
+                last = self.columns.seq[item]
+                break
+        self._last_seq = (self.items, last)
+        return last
 
     def turn(self, item: int) -> int:
         """Give the number of assistant records up to and including an item."""

@@ -26,7 +26,7 @@ class Secret(NamedTuple):
     """A part of it that must be nowhere."""
 
 
-def secrets(seed: int, count: int = 200) -> list[Secret]:
+def secrets(seed: int, count: int = 500) -> list[Secret]:
     """Give secrets; each shape comes again and again with other letters."""
     rng = random.Random(seed)
     shapes = tuple(_shapes(rng))
@@ -62,6 +62,10 @@ def _shapes(rng: random.Random) -> Iterator[Callable[[], Secret]]:
 
     def named(text: str, alphabet: str = _ALNUM, length: int = 24) -> Secret:
         core = pick(alphabet, length)
+        return Secret(text.replace("@@", core), core)
+
+    def number(text: str) -> Secret:
+        core = "".join(rng.choice("23456789") for _ in range(9))
         return Secret(text.replace("@@", core), core)
 
     simple = (
@@ -113,14 +117,31 @@ def _shapes(rng: random.Random) -> Iterator[Callable[[], Secret]]:
         "client-key-data: @@",
         "密码：@@",
         "redis://:@@@example.org:6379/0",
+        "please set the root password to @@ and restart",
+        "The password for bob@example.org is @@.",
+        "use '@@' as the database password",
+        "the api key is @@",
     )
     for text in texts:
         yield partial(named, text)
+    yield lambda: number("change password to @@")
+    yield lambda: number('{"password": @@, "port": 5432}')
     yield lambda: named("aws_secret_access_key = @@", _ALNUM + "/+", 40)
     yield from (key_block, jwt, basic)
     yield lambda: Secret(
         (made := prefixed("SG.", _WORD, 22)).text.replace(" now", f".{pick(_WORD, 43)}"), made.core
     )
+
+
+_PROSE = (
+    "the token count grew; no password was asked for, see the secret garden",
+    "The password is required; a password of 8 characters is too short.",
+    "set the password to something that nobody guesses, then change the token to another one",
+    "if the password was wrong, the token is refreshed and the secret is read from the vault",
+    "use the same name as the key of the map; the key is sorted, the token is next_page",
+    "the access key is stored in ~/.aws/credentials, and the password is hashed with argon2",
+    "make the password to be at least as long as before",
+)
 
 
 def clean_texts(seed: int, project: Path, count: int = 3000) -> Iterator[str]:
@@ -146,7 +167,7 @@ def clean_texts(seed: int, project: Path, count: int = 3000) -> Iterator[str]:
             f"toolu_01{''.join(rng.choice(_ALNUM) for _ in range(22))}",
             f'{{"thinking": "so be it", "signature": "{base64.b64encode(data).decode()}"}}',
             f"https://example.org/a/{data[:8].hex()}?page={number}#top",
-            "the token count grew; no password was asked for, see the secret garden",
+            rng.choice(_PROSE),
             "def login(token: str, password: str | None = None) -> None: self.token = token",
             f"-rw-r--r-- 1 bob bob {number} Jul 24 09:15 token_{data[:4].hex()}.txt",
             rng.choice(code),

@@ -245,6 +245,31 @@ def test_no_secret_leaves(
     assert "nothing was redacted" in capsys.readouterr().err
 
 
+CUT = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_secret_that_damage_cut_in_two_leaves_nowhere(name: str, tmp_path: Path) -> None:
+    lines = story.Writing("cut", "x").turn(f"the key {CUT} is good").turn("on").lines
+    run, out = tmp_path / "cut.json", tmp_path / "out"
+    at = lines[1].index(CUT.encode()) + 9
+    broken = {
+        "by a line end": [lines[0], lines[1][:at] + b"\n" + lines[1][at:], lines[2]],
+        "by a record": [lines[0], lines[1][:at] + lines[2] + lines[1][at:]],
+        "by a record on its line": [lines[0], lines[1][:at] + b"\n", lines[2], lines[1][at:]],
+        "by the end": [lines[0], lines[1][:at]],
+        "glued": [lines[0], lines[1][:at], lines[2]],
+    }
+    for how, parts in broken.items():
+        run.write_bytes(b"".join(parts))
+        assert export(run, name, out) == 0
+        said = everything(name, out)
+        assert CUT[4:9] not in said, how
+        assert CUT[9:20] not in said, how
+        assert export(run, name, out, "--no-redact") == 0
+        assert name in {"svg", "cast"} or CUT[4:9] in everything(name, out)
+
+
 BREAKOUTS = (
     "</pre></details></main><script>alert(1)</script><img src=x onerror=alert(1)>",
     '"><svg onload=alert(1)>',
@@ -401,7 +426,7 @@ def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
                 return real(fd, data)
 
             monkeypatch.setattr(os, "write", failing)
-            code = export(run, name, out)
+            code = export(run, name, out, "--no-redact")
             monkeypatch.undo()
             if code == 0:
                 assert left[0] >= 0

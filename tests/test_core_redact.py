@@ -83,6 +83,54 @@ def test_json_in_json_is_read_as_such() -> None:
     assert left == {"password": "[redacted: password]", "note": 'say "hi"'}
 
 
+def test_numbers_behind_a_password_go_and_json_stays_json() -> None:
+    value: Json = {
+        "password": 12345678,
+        "pins": [1, 2.5],
+        "passwords": 3,
+        "db": {"pwd": [4711, -4711, 4711.5]},
+    }
+    for _ in range(3):
+        left = Redactor().line(json.dumps(value).encode())
+        told = json.loads(left)
+        while "inner" in told:
+            told = json.loads(told["inner"])
+        assert told == {
+            "password": "[redacted: password]",
+            "pins": [1, 2.5],
+            "passwords": 3,
+            "db": {"pwd": ["[redacted: password]", -4711, 4711.5]},
+        }
+        value = {"inner": json.dumps(value)}
+    assert Redactor().value(12345678, "password") == "[redacted: password]"
+    assert Redactor().value(12345678, "port") == 12345678
+
+
+def test_sentences_that_tell_a_password() -> None:
+    for said in (
+        "set password to swordfish",
+        "Please change the root password to: swordfish.",
+        'set the password to "sword fish"',
+        "the passphrase is sw0rdfish!",
+        "try sw0rdfish as the password",
+        "Das Passwort ist Sw0rdfish",
+    ):
+        assert "ord" not in Redactor().text(said).partition("password")[2].replace("password", ""), said
+        assert Redactor().text(said) != said
+    for said in ("the password is required", "set the password to something else", "password to connect"):
+        assert Redactor().text(said) == said
+
+
+def test_what_the_configuration_allows_stays() -> None:
+    text = f"{TOKEN} password=sw0rdfish"
+    redactor = Redactor(allow=["sw0rd*"])
+    assert redactor.text(text) == "[redacted: github token] password=sw0rdfish"
+    assert redactor.counts == {"github token": 1}
+    inner = json.dumps({"a": json.dumps({"password": "correct horse"})})
+    assert Redactor(allow=["correct *"]).json_text(inner) == inner
+    assert Redactor(allow=["4711"]).value({"pwd": 4711}) == {"pwd": 4711}
+
+
 def test_stand_ins_stay() -> None:
     for text in (
         'password = os.environ["PASSWORD"]',
@@ -154,6 +202,10 @@ HOSTILE = {
     "options": " -u a",
     "brackets": "[",
     "paths": "token=a/b",
+    "sentences": "set a ",
+    "told": "password for a to ",
+    "used": "use a as a ",
+    "numbers": '"password":1',
 }
 
 

@@ -26,6 +26,7 @@ from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
+    from refold.app.present.lens import Lens
     from refold.app.present.record import Answer, Subject
     from refold.app.present.state import Moment, PendingCall, StateView
     from refold.app.present.view import View
@@ -49,6 +50,8 @@ class Reading:
         self.reader = reader
         self.is_window = window is not None
         """The rows are a window on the end: what holds before them is not known yet."""
+        self.lens: Lens | None = None
+        """Hides in rows and panes what an export would hide; the exact bytes stay what they are."""
         self._window = window
         self._shortened = False
         self._damaged: tuple[int, int | None, int] = (0, None, 0)
@@ -70,7 +73,9 @@ class Reading:
         return self.reader.timeline if self._window is None else self._window
 
     def raw(self, item: int, limit: int | None = None) -> bytes:
-        """Give the first bytes of an item."""
+        """Give the first bytes of an item, through the lens where there is one."""
+        if self.lens is not None and not self.is_window:
+            return self.lens.head(item, limit)
         return self.raw_part(item, 0, limit)
 
     def raw_part(self, item: int, start: int, size: int | None = None) -> bytes:
@@ -282,9 +287,9 @@ class Reading:
         if error is not None and not isinstance(error, CorruptJournal):
             return None, error
         try:
-            state = state_at(
-                timeline, item, self._load, self.reader.decoder, self.reader.meta or MetaRecord()
-            )
+            meta = self.reader.meta or MetaRecord()
+            meta = self.lens.meta(meta) if self.lens is not None else meta
+            state = state_at(timeline, item, self._load, self.reader.decoder, meta)
         except BadRecord:
             return None, error or CorruptJournal("the open turn cannot be read")
         except FoldError as refused:

@@ -22,6 +22,7 @@ from refold.app.present.view import View
 from refold.core.errors import StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Record
+from refold.core.rivumi.manifest import Request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.status import RUNNING, Status
@@ -77,7 +78,7 @@ class SessionReading(Reading):
             self._events,
             self.raw,
             self._decoder,
-            prompt=request.instruction if request is not None else "",
+            prompt=self._through(request).instruction if request is not None else "",
             partial=self.is_window,
         )
 
@@ -142,6 +143,8 @@ class SessionReading(Reading):
             return
         kind = self._events.type_of(index)
         patch = self._session.patch() if kind.startswith("run.") and self._is_last_end(index) else None
+        if self.lens is not None and patch is not None:
+            patch = self.lens.patch(patch)
         yield from event_lines(self.subject(index), self._events, self._seen(index), width, view, patch=patch)
         for path in self.inner(index):
             yield (cell("Enter opens the run of ", "dim"), cell(path.name, "accent", 120))
@@ -195,17 +198,22 @@ class SessionReading(Reading):
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
-        session = self._session
+        session, manifest, request = self._session, self._session.manifest, self._session.request
+        if self.lens is not None and manifest is not None:
+            manifest = self.lens.manifest(manifest)
         yield from session_conversation_lines(
-            session.manifest,
+            manifest,
             session.manifest_problem,
-            session.request,
+            self._through(request) if request is not None else None,
             width,
             view,
             window,
             at_end=self.reader.complete and item == self.timeline.items - 1,
             started=self._started(),
         )
+
+    def _through(self, request: Request) -> Request:
+        return self.lens.request(request) if self.lens is not None else request
 
     def _started(self) -> frozenset[str]:
         timeline = self._events

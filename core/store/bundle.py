@@ -118,7 +118,7 @@ def _write_journal(journal: IO[bytes], source: Source) -> None:
 
 def _parts(source: Source, start: int, end: int) -> Iterator[bytes]:
     for at in range(start, end, WINDOW):
-        yield source.reader.bytes_at(at, min(WINDOW, end - at))
+        yield source.masked(source.reader.bytes_at(at, min(WINDOW, end - at)), at)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

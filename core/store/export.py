@@ -9,6 +9,7 @@ import codecs
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from refold.core.recover import without
 from refold.core.redact import WINDOW, Redactor
 from refold.core.state import Counters
 from refold.core.state_json import state_json
+from refold.core.store.cut_secrets import Cut, cut_secrets, masked
 from refold.core.store.files import (
     create_private,
     fsync_directory,
@@ -58,7 +60,7 @@ class Source:
         timeline = reader.index_all()
         self.reader = reader
         self.redactor = redactor
-        self._quiet = Redactor(on=redactor.on)
+        self._quiet = redactor.another()
         """For what is said again elsewhere: every secret of a record is counted once."""
         self._glimpsed: set[int] = set()
         self.items = timeline.items if last is None else last + 1
@@ -143,12 +145,24 @@ class Source:
             left = max(0, len(raw) - BEGINNING) if told else 0
             return msgspec.structs.replace(entry, record=record, text=text, left=left)
         # What reaches over the edge of the part that is shown has to be seen whole to be found.
-        raw = self.redactor.line(self.reader.raw(entry.item, 2 * BEGINNING))
+        raw = self.redactor.line(self.masked(self.reader.raw(entry.item, 2 * BEGINNING), entry.start))
         return self._shortened(entry, raw, max(0, length - 2 * BEGINNING))
 
     def _shortened(self, entry: Entry, raw: bytes, left: int) -> Entry:
         text = raw[:BEGINNING].decode("utf-8", "surrogateescape")
         return msgspec.structs.replace(entry, text=text, left=left + max(0, len(raw) - BEGINNING))
+
+    def masked(self, raw: bytes, start: int) -> bytes:
+        """Give some bytes of the file, from `start` on, without what damage has cut off from a secret."""
+        return masked(raw, start, self._cuts)
+
+    @cached_property
+    def _cuts(self) -> tuple[Cut, ...]:
+        kind = self.reader.timeline.kind
+        damaged = [item for item in range(self.items) if kind(item) == "damage"]
+        cuts = cut_secrets(self.reader, self.redactor, damaged)
+        self.redactor.counts.update(cut.kind for cut in cuts if cut.begins)
+        return cuts
 
     def _raw(self, item: int) -> bytes:
         raw = self.reader.raw(item)
@@ -161,8 +175,9 @@ class Source:
     def glimpse(self, item: int, limit: int | None = None) -> bytes:
         """Give the first bytes of an item, redacted: what its row is made of."""
         size = BEGINNING if limit is None else limit
-        redactor = Redactor(on=self.redactor.on)
-        raw = redactor.line(self.reader.raw(item, size + BEGINNING))
+        redactor = self.redactor.another()
+        start = self.reader.timeline.span(item).start
+        raw = redactor.line(self.masked(self.reader.raw(item, size + BEGINNING), start))
         if item not in self._glimpsed:
             self._glimpsed.add(item)
             self.redactor.counts += redactor.counts

@@ -1,0 +1,128 @@
+"""The redaction lens: an open run as an export would show it, its secrets replaced before a row is made."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from refold.core.redact import Redactor
+from refold.core.store.cut_secrets import cut_secrets, masked
+
+if TYPE_CHECKING:
+    from refold.core.records import MetaRecord
+    from refold.core.rivumi.manifest import Manifest, Request
+    from refold.core.rivumi.snapshot import Part
+    from refold.core.store.reader import RunReader
+
+_BEYOND: Final = 65_536
+"""What begins before the end of the part that is shown has to be seen whole to be found."""
+_KEPT: Final = 64
+
+
+class Lens:
+    """Gives the bytes and texts of one run without its secrets, and counts these once a record."""
+
+    def __init__(self, reader: RunReader, allow: Iterable[str] = ()) -> None:
+        """Look at a run.
+
+        Args:
+            reader: The open run.
+            allow: What is no secret though it looks like one.
+        """
+        self._reader = reader
+        self._redactor = Redactor(allow=allow)
+        self._counted: dict[int, Counter[str]] = {}
+        self._kept: OrderedDict[tuple[int, int | None, int], bytes] = OrderedDict()
+        self._manifest: tuple[Manifest, Manifest] | None = None
+        self.seen = 0
+        """How many items were counted, from the first one on."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many secrets of each kind were found in what was looked at."""
+        total: Counter[str] = Counter()
+        for counted in self._counted.values():
+            total += counted
+        return total
+
+    def head(self, item: int, limit: int | None = None) -> bytes:
+        """Give the first bytes of an item, redacted; the whole of it never shorter than it was.
+
+        Whoever takes fewer bytes than the item has for a beginning of it goes on doing so rightly.
+        """
+        span = self._reader.timeline.span(item)
+        length = span.end - span.start
+        key = (item, limit, length)
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return kept
+        found = self._redacted(item, span.start, length, limit)
+        self._kept[key] = found
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    def _redacted(self, item: int, start: int, length: int, limit: int | None) -> bytes:
+        whole = limit is None or length <= limit
+        raw = self._reader.bytes_at(start, length if limit is None else min(length, limit + _BEYOND))
+        redactor = self._redactor.another()
+        raw = redactor.line(self._without_cuts(item, raw, start, redactor))
+        known = self._counted.get(item)
+        if known is None or redactor.total > known.total():
+            self._counted[item] = redactor.counts
+        if whole:
+            return raw.ljust(length)
+        return raw[:limit]
+
+    def _without_cuts(self, item: int, raw: bytes, start: int, redactor: Redactor) -> bytes:
+        timeline = self._reader.timeline
+        if timeline.kind(item) != "damage":
+            return raw
+        near = range(max(0, item - 2), min(timeline.items, item + 3))
+        cuts = cut_secrets(self._reader, redactor, [each for each in near if timeline.kind(each) == "damage"])
+        end = start + len(raw)
+        redactor.counts.update(cut.kind for cut in cuts if cut.begins and start <= cut.start < end)
+        return masked(raw, start, cuts)
+
+    def count(self, items: int, stop: Callable[[], bool]) -> None:
+        """Count what the next items hide; blocks, and is for a thread.
+
+        Args:
+            items: So many of them.
+            stop: Says that nobody waits any more.
+        """
+        for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
+            if stop():
+                return
+            span = self._reader.timeline.span(item)
+            if item not in self._counted or span.end - span.start > _BEYOND:
+                self._redacted(item, span.start, span.end - span.start, None)
+            self.seen = item + 1
+
+    def meta(self, meta: MetaRecord) -> MetaRecord:
+        """Give the first record without the secrets of its prompt."""
+        return msgspec.structs.replace(meta, prompt=self.text(meta.prompt))
+
+    def text(self, text: str) -> str:
+        """Give a text without its secrets; they are counted with their record."""
+        return self._redactor.another().text(text)
+
+    def request(self, request: Request) -> Request:
+        """Give what a run directory was asked to do."""
+        return msgspec.structs.replace(request, instruction=self.text(request.instruction))
+
+    def patch(self, part: Part) -> Part:
+        """Give the recorded changes of a run directory."""
+        return msgspec.structs.replace(part, data=self._redactor.another().line(part.data))
+
+    def manifest(self, manifest: Manifest) -> Manifest:
+        """Give what the manifest of a run directory keeps of the conversation."""
+        if self._manifest is None or self._manifest[0] is not manifest:
+            redactor = self._redactor.another()
+            messages = tuple(redactor.value(message) for message in manifest.messages)
+            self._manifest = (manifest, msgspec.structs.replace(manifest, messages=messages))
+        return self._manifest[1]

@@ -1,0 +1,69 @@
+"""Secrets that a sentence gives away: "set the password to ...", "the token is ...", "use ... as password".
+
+Prose speaks of passwords far more often than it tells one: a plain word counts only where somebody sets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from refold.core.secret_names import ITS_NAMES, Found, has_digit, is_code, is_no_value, is_random
+
+_VALUE: Final = (
+    r"(?:\\{0,8}\"(?P<double>[^\"\n\\]{1,256}+)|'(?P<single>[^'\n\\]{1,256}+)|`(?P<back>[^`\n\\]{1,256}+)"
+    r"|(?P<bare>[^\s\"'`<>(){}\[\]\\]{1,256}+))\\{0,8}[\"'`]?"
+)
+_NAME: Final = rf"(?P<name>{ITS_NAMES}|secret|token|api[ _-]?key|access[ _-]?key|credential)"
+_GAP: Final = r"[ \t]{1,3}"
+_SENTENCE: Final = re.compile(
+    rf"(?P<set>\b(?:set|change|reset|update|rotate|make)[a-z]{{0,3}}{_GAP}(?:[\w.@'-]{{1,32}}{_GAP}){{0,4}})?"
+    rf"{_NAME}(?:{_GAP}(?:for|of|on)(?:{_GAP}[\w.@'-]{{1,32}}){{1,3}}?)?"
+    rf"{_GAP}(?:to be|to|is now|is|was|will be|are|ist|est|es|lautet|auf)[ \t]{{0,2}}:?{_GAP}{_VALUE}",
+    re.ASCII | re.IGNORECASE,
+)
+_USED: Final = re.compile(
+    rf"\b(?:use|with|try|enter|type){_GAP}{_VALUE}{_GAP}(?:as|for){_GAP}"
+    rf"(?:(?:the|my|your|our|a){_GAP})?(?:[\w@'-]{{1,32}}{_GAP})?{_NAME}",
+    re.ASCII | re.IGNORECASE,
+)
+_HINTS: Final = ("pass", "pwd", "psk", "secret", "token", "key", "credential", "mot de", "contra")
+_WORDS: Final = re.compile(
+    "(?:some|any|every|no)(?:thing|one)?|a|an|the|be|your|my|their|our|his|her|its|this|that|it|one|use|access|log"
+    "|match|what(?:ever)?|new|old|not|set|changed?|random|strong|weak|wrong|correct|right|valid|too|only|also|in|on"
+    "|at|from|for|of|to|by|as|and|or|if|when|never|always|still|now|then|stored|sent|read|kept|hashed|encrypted"
+    "|connect|sign|allow|avoid|get|give|have|both|all|same|different|another|other|longer|shorter",
+    re.IGNORECASE,
+)
+_PLAIN: Final = re.compile("[A-Za-z'-]+")
+
+
+def told(text: str, lowered: str) -> Iterator[Found]:
+    """Find the secrets that sentences tell."""
+    if lowered.isascii() and not any(hint in lowered for hint in _HINTS):
+        return
+    for pattern in (_SENTENCE, _USED):
+        for found in pattern.finditer(text):
+            group = next(name for name in ("double", "single", "back", "bare") if found[name] is not None)
+            value = found[group].rstrip(".,;:!?") if group == "bare" else found[group]
+            name = found["name"].lower()
+            is_password = not name.startswith(("secret", "token", "api", "access", "credential"))
+            is_set = bool(found.groupdict().get("set"))
+            if value and _is_told(value, is_password=is_password, is_set=is_set, quoted=group != "bare"):
+                start = found.start(group)
+                kind = "password" if is_password else "secret value"
+                yield Found(start, start + len(value), kind)
+
+
+def _is_told(value: str, *, is_password: bool, is_set: bool, quoted: bool) -> bool:
+    if not is_password:
+        return len(value) >= 12 and is_random(value)
+    if len(value) < 4 or is_no_value(value) or is_code(value):
+        return False
+    if quoted:
+        return is_set or has_digit(value) or not value.islower()
+    if _PLAIN.fullmatch(value):
+        # Also "set the password to hunter", never "the password is required".
+        return is_set and _WORDS.fullmatch(value) is None
+    return has_digit(value) or any(not letter.isalnum() and letter not in "-_'/,." for letter in value)

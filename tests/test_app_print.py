@@ -1,0 +1,98 @@
+"""What is printed into a pipe or a file has no secrets; JSON is as it stands until it is told otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests import story
+
+from refold.app.cli import main
+from refold.app.present.lens import Lens
+from refold.app.present.reading import Reading, reading_of
+from refold.core.store.reader import RunReader
+
+TOKEN = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
+LONG = "sk-ant-api03-" + "aB3dE6gH9jK2mN5pQ8sT" * 5
+
+
+def leaky(directory: Path) -> Path:
+    run = directory / "leaky.json"
+    writing = story.Writing("leaky", "set the root password to hunter2")
+    writing = writing.turn(f"use {LONG} for it", f"bash:curl -u bob:{TOKEN} x").results(f"token={TOKEN}")
+    run.write_bytes(writing.turn("again").data)
+    return run
+
+
+@pytest.mark.parametrize("command", ["show", "show@1", "show@2", "show@3", "state", "ls", "diff"])
+def test_text_in_a_pipe_has_no_secrets(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = leaky(tmp_path)
+    name, _, at = command.partition("@")
+    first = (
+        ["--root", str(tmp_path), "--only", name]
+        if name == "ls"
+        else [name, f"{run}@{at}" if at else str(run)]
+    )
+    words = [*first, f"{run}@2"] if name == "diff" else first
+    main(words)
+    printed = capsys.readouterr()
+    for part in ("hunter2", TOKEN[4:20], "aB3dE6gH9jK2mN5pQ8sT"):
+        assert part not in printed.out
+    if name not in ("state", "diff"):
+        assert "replaced: " in printed.err
+        assert "--no-redact keeps" in printed.err
+        main([*words, "--no-redact"])
+        kept = capsys.readouterr()
+        assert any(part in kept.out for part in ("hunter2", TOKEN[4:20], "aB3dE6gH9jK2mN5pQ8sT"))
+        assert "replaced" not in kept.err
+
+
+def test_json_is_as_it_stands_until_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = leaky(tmp_path)
+    for words in (["show", f"{run}@3", "--json"], ["state", str(run), "--json"]):
+        assert main(words) == 0
+        assert TOKEN in capsys.readouterr().out
+        assert main([*words, "--redact"]) == 0
+        printed = capsys.readouterr()
+        assert TOKEN not in printed.out
+        assert "[redacted: " in str(json.loads(printed.out))
+        assert "replaced: " in printed.err
+
+
+def test_the_lens_shows_what_an_export_would_hide(tmp_path: Path) -> None:
+    with RunReader.open(leaky(tmp_path), hint="fisk-ai") as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        plain = said(reading)
+        assert TOKEN in plain
+        assert "hunter2" in plain
+        reading.lens = lens = Lens(reader)
+        hidden = said(reading)
+        for part in ("hunter2", TOKEN, LONG):
+            assert part not in hidden
+        lens.count(100, lambda: False)
+        assert lens.counts == {"password": 1, "anthropic key": 1, "github token": 2}
+        assert lens.seen == reader.timeline.items
+        reading.lens = Lens(reader, ["hunter2"])
+        assert "hunter2" in said(reading)
+        assert TOKEN not in said(reading)
+
+
+def said(reading: Reading) -> str:
+    """All that rows and panes say of a run."""
+    from refold.app.present.view import View
+
+    view, rows = View(thinking=True, unfolded=True), reading.rows()
+    lines = [rows.line(index, 200) for index in range(len(rows))]
+    for index in range(len(rows)):
+        lines += reading.record(index, 400, view)
+    lines += [
+        line for line in reading.conversation(reading.timeline.items - 1, 400, view) if line is not None
+    ]
+    lines += reading.state(reading.timeline.items - 1, 400)
+    return "\n".join("".join(cell.text for cell in line) for line in lines)
