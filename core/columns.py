@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, overload
 
 KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage", "call")
 META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE, CALL = range(9)
@@ -77,6 +78,30 @@ class Mark(NamedTuple):
     reason: str
 
 
+class ByTurn(Sequence[int]):
+    """A column that only an assistant record changes: kept once a turn, read once an item."""
+
+    __slots__ = ("_turns", "values")
+
+    def __init__(self, turns: array[int], code: str) -> None:
+        self._turns = turns
+        """The turn of each item."""
+        self.values = array(code, (0,))
+        """What holds before the first turn, then from each turn on."""
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, item: int) -> int: ...
+    @overload
+    def __getitem__(self, item: slice) -> Sequence[int]: ...
+    def __getitem__(self, item: int | slice) -> int | Sequence[int]:
+        if isinstance(item, slice):
+            return [self.values[turn] for turn in self._turns[item]]
+        return self.values[self._turns[item]]
+
+
 class Columns:
     """The columns themselves, one entry an item."""
 
@@ -117,11 +142,11 @@ class Columns:
         self.calls = array("I")
         """Calls requested."""
         self.errors = array("I")
-        self.in_tokens = array("q")
-        self.out_tokens = array("q")
-        self.cache_read = array("q")
-        self.cache_create = array("q")
-        self.last_assistant = array("I")
+        self.in_tokens = ByTurn(self.llm, "q")
+        self.out_tokens = ByTurn(self.llm, "q")
+        self.cache_read = ByTurn(self.llm, "q")
+        self.cache_create = ByTurn(self.llm, "q")
+        self.last_assistant = ByTurn(self.llm, "I")
         """The item of the last assistant record, plus one; 0 where there is none."""
         self.answered_left = array("I")
         """Calls of the open turn that have no result."""
@@ -132,6 +157,43 @@ class Columns:
         self.seconds = array("d")
         """Recorded time as a POSIX time stamp; NaN where none is recorded."""
 
+    def by_turn(self) -> tuple[ByTurn, ...]:
+        """The columns that are kept once a turn."""
+        return (
+            self.in_tokens, self.out_tokens, self.cache_read, self.cache_create, self.last_assistant,
+        )  # fmt: skip
+
+    def by_item(self) -> tuple[array[int] | array[float], ...]:
+        """The columns that are kept once an item, in the order in which a builder adds a row."""
+        return (
+            self.offset, self.length, self.line, self.seq, self.kind, self.flags, self.llm, self.results,
+            self.remote, self.calls, self.errors, self.answered_left, self.messages, self.link, self.seconds,
+        )  # fmt: skip
+
     def arrays(self) -> list[array[int] | array[float]]:
-        """All columns in one fixed order."""
-        return [getattr(self, name) for name in self.__slots__]
+        """All that is kept, in one fixed order."""
+        return [*self.by_item(), *(column.values for column in self.by_turn())]
+
+    def fit(self) -> bool:
+        """Say whether the columns belong together: as many entries in each, and one for each turn."""
+        items = {len(column) for column in self.by_item()}
+        turns = {len(column.values) for column in self.by_turn()}
+        return len(items) == len(turns) == 1 and turns == {max(self.llm, default=0) + 1}
+
+    def begin_turn(
+        self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int
+    ) -> None:
+        """Note what holds from a new turn on; its first item is added next."""
+        self.in_tokens.values.append(in_tokens)
+        self.out_tokens.values.append(out_tokens)
+        self.cache_read.values.append(cache_read)
+        self.cache_create.values.append(cache_create)
+        self.last_assistant.values.append(last_assistant)
+
+    def cut(self, items: int) -> None:
+        """Forget all items from one on."""
+        for column in self.by_item():
+            del column[items:]
+        turns = self.llm[-1] if items else 0
+        for by_turn in self.by_turn():
+            del by_turn.values[turns + 1 :]

@@ -7,8 +7,6 @@ best-effort one, and the first place where the strict one stops is remembered (d
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from refold.core.columns import (
@@ -35,58 +33,17 @@ from refold.core.recover import recover
 from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.state import in_64_bits
 from refold.core.timeline import Timeline
+from refold.core.timeline_fold import RESULTS, IndexFold, posix
+from refold.core.timeline_usual import UsualLines
 
 _KINDS = {"meta": META, "user": USER, "assistant": ASSISTANT, "tool_result": RESULT, "terminal": TERMINAL}
 _NAN = float("nan")
-_RESULTS = "results"
-
-
-class _Fold(msgspec.Struct):
-    """What the builder must remember between two lines."""
-
-    first: bool = True
-    """No record that the strict fold would read has been seen."""
-    has_meta: bool = False
-    last_seq: int = -1
-    """Of the strict fold."""
-    seen_seq: int = -1
-    """Of any row, recovered ones included."""
-    assistant: int = -1
-    """The item of the open assistant turn; -1 where none is open."""
-    waiting: dict[str, list[int]] = {}
-    """The calls of the open turn that have no result: id to ordinals."""
-    answered: set[str] = set()
-    """The ids of the open turn that have a result, those of unknown calls included."""
-    left: int = 0
-    """How many calls of the open turn have no result."""
-    last_role: str = "user"
-    """The role of the last message; `_RESULTS` while the results message of the open turn can grow."""
-    iteration: int | None = None
-    completed: bool = False
-    """The last terminal record says completed and nothing followed it yet."""
-    suspect: tuple[int, int, str] | None = None
-    """An unreadable last line: first item after it, line number, reason."""
-    llm: int = 0
-    """The last entry of the column of this name; those below likewise."""
-    results: int = 0
-    remote: int = 0
-    calls: int = 0
-    errors: int = 0
-    in_tokens: int = 0
-    out_tokens: int = 0
-    cache_read: int = 0
-    cache_create: int = 0
-    last_assistant: int = 0
-    messages: int = 1
-
-    def copy(self) -> _Fold:
-        return msgspec.structs.replace(self, waiting=dict(self.waiting), answered=set(self.answered))
 
 
 class Snapshot(msgspec.Struct, array_like=True):
     """Everything a builder knows, as plain values, for a cache."""
 
-    columns: dict[str, bytes]
+    columns: list[bytes]
     call_names: bytes
     names: list[str]
     loose_ids: dict[int, str]
@@ -104,9 +61,10 @@ class Builder:
     def __init__(self, decoder: Decoder) -> None:
         self.timeline = Timeline()
         self.decoder = decoder
-        self._fold = _Fold()
+        self._fold = IndexFold()
         self._names: dict[str, int] = {}
-        self._before_tail: tuple[_Fold, tuple[int, ...]] | None = None
+        self._usual = UsualLines(self.timeline, self._name)
+        self._before_tail: tuple[IndexFold, tuple[int, ...]] | None = None
 
     def feed(self, line: bytes, offset: int, number: int, *, length: int | None = None) -> None:
         """Add one line.
@@ -128,6 +86,23 @@ class Builder:
         else:
             self._record(columns, offset, size, number, recovered=False)
         self.timeline.changed()
+
+    def feed_all(self, lines: list[bytes], offset: int, number: int) -> None:
+        """Add complete lines that follow one another, newlines included: the same as `feed` for each."""
+        taken, timeline = 0, self.timeline
+        usual = self.decoder.usual
+        while taken < len(lines):
+            if usual is not None:
+                count = self._usual.take(self._fold, usual, lines[taken:], offset, number)
+                offset += sum(map(len, lines[taken : taken + count]))
+                number += count
+                taken += count
+            if taken < len(lines):
+                self.feed(lines[taken][:-1], offset, number)
+                offset += len(lines[taken])
+                number += 1
+                taken += 1
+        timeline.changed()
 
     def feed_tail(self, line: bytes, offset: int, number: int, *, length: int | None = None) -> None:
         """Add a last line without a newline; call `take_back` before the next feed."""
@@ -154,7 +129,7 @@ class Builder:
             return None
         fold = {name: getattr(self._fold, name) for name in self._fold.__struct_fields__ if name != "suspect"}
         return Snapshot(
-            columns={name: getattr(t.columns, name).tobytes() for name in t.columns.__slots__},
+            columns=[column.tobytes() for column in t.columns.arrays()],
             call_names=t.call_names.tobytes(),
             names=t.names,
             loose_ids=t.loose_ids,
@@ -167,10 +142,17 @@ class Builder:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take over what a snapshot knows; only for a builder that has been fed nothing."""
+        """Take over what a snapshot knows; only for a builder that has been fed nothing.
+
+        Raises:
+            ValueError: it does not belong together.
+        """
         t = self.timeline
-        for name, data in snapshot.columns.items():
-            getattr(t.columns, name).frombytes(data)
+        for column, data in zip(t.columns.arrays(), snapshot.columns, strict=True):
+            del column[:]
+            column.frombytes(data)
+        if not t.columns.fit():
+            raise ValueError("columns of different length")
         t.call_names.frombytes(snapshot.call_names)
         t.names, t.loose_ids, t.reasons = snapshot.names, snapshot.loose_ids, snapshot.reasons
         t.iterations.frombytes(snapshot.iterations)
@@ -178,12 +160,12 @@ class Builder:
         t.marks = [Mark(*mark) for mark in snapshot.marks]
         t.first_seconds = snapshot.first_seconds
         self._names = {name: index for index, name in enumerate(t.names)}
-        self._fold = msgspec.convert(snapshot.fold, type=_Fold)
+        self._fold = msgspec.convert(snapshot.fold, type=IndexFold)
         t.changed()
 
     def clear(self) -> None:
         """Forget every line, so that the run can be fed again."""
-        self._fold = _Fold()
+        self._fold = IndexFold()
         self._before_tail = None
         self._cut((0, 0, 0, 0, 0, -1, -1, -1, -1))
         self.timeline.changed()
@@ -205,8 +187,7 @@ class Builder:
     def _cut(self, lengths: tuple[int, ...]) -> None:
         t = self.timeline
         items, calls, turns, reasons, marks, fold_error, bad_line, seconds, last_line_mark = lengths
-        for column in t.columns.arrays():
-            del column[items:]
+        t.columns.cut(items)
         del t.call_names[calls:]
         del t.iterations[turns:]
         del t.stop_reasons[turns:]
@@ -277,7 +258,7 @@ class Builder:
             flags |= ERROR
         seconds = _NAN
         if line.time:
-            seconds = _posix(line.time)
+            seconds = posix(line.time)
             if self.timeline.first_seconds is None and seconds == seconds:
                 self.timeline.first_seconds = seconds
         if kind < 0:
@@ -400,11 +381,6 @@ class Builder:
         c.remote.append(fold.remote)
         c.calls.append(fold.calls)
         c.errors.append(fold.errors)
-        c.in_tokens.append(fold.in_tokens)
-        c.out_tokens.append(fold.out_tokens)
-        c.cache_read.append(fold.cache_read)
-        c.cache_create.append(fold.cache_create)
-        c.last_assistant.append(fold.last_assistant)
         c.answered_left.append(fold.left)
         c.messages.append(fold.messages)
         c.link.append(link)
@@ -417,7 +393,7 @@ class Builder:
             fold.results += 1
             fold.remote += line.remote
             fold.errors += line.is_error
-            if fold.last_role != _RESULTS:
+            if fold.last_role != RESULTS:
                 fold.messages += 1
             link = self._answer(line.tool_use_id)
             if link < 0:
@@ -431,6 +407,9 @@ class Builder:
             fold.cache_create = in_64_bits(fold.cache_create + line.cache_create_tokens)
             t.iterations.append(line.iteration)
             t.stop_reasons.append(self._name(line.stop_reason))
+            t.columns.begin_turn(
+                fold.in_tokens, fold.out_tokens, fold.cache_read, fold.cache_create, item + 1
+            )
             self._open_turn(item, line)
         elif kind == USER:
             self._take_user(line.role)
@@ -444,7 +423,7 @@ class Builder:
     def _take_user(self, role: str) -> None:
         """Let a user record join the message before it, or begin one; no turn is open after it."""
         fold = self._fold
-        if fold.last_role in {"user", _RESULTS}:
+        if fold.last_role in {"user", RESULTS}:
             fold.last_role = "user"
         else:
             fold.messages += 1
@@ -455,7 +434,6 @@ class Builder:
     def _open_turn(self, item: int, line: Line) -> None:
         fold = self._fold
         fold.assistant, fold.left, fold.completed = item, len(line.calls), False
-        fold.last_assistant = item + 1
         fold.messages += 1
         fold.calls += len(line.calls)
         fold.last_role, fold.iteration = line.role, line.iteration
@@ -467,19 +445,10 @@ class Builder:
     def _answer(self, call_id: str) -> int:
         """Take one result; give the ordinal of the call it answers, -1 where it answers none."""
         fold = self._fold
-        fold.last_role, fold.completed = _RESULTS, False
+        fold.last_role, fold.completed = RESULTS, False
         fold.answered.add(call_id)
         ordinals = fold.waiting.pop(call_id, None)
         if ordinals is None:
             return -1
         fold.left -= len(ordinals)
         return ordinals[0]
-
-
-def _posix(text: str) -> float:
-    """Give a recorded RFC 3339 time as a POSIX time stamp; NaN where it is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.timestamp() if moment.tzinfo is not None else _NAN
-    except (ValueError, OverflowError, OSError):
-        return _NAN

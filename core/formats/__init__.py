@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from refold.core.formats.usual import Usual
 from refold.core.records import Json, MetaRecord, Record
 
 HEAD_BYTES = 65_536
@@ -54,6 +55,11 @@ class Decoder(Protocol):
     @property
     def readable(self) -> bool:
         """False where the version is newer than we fold; lines may still be decoded to be shown."""
+        ...
+
+    @property
+    def usual(self) -> Usual | None:
+        """The quick reading of replies and results; None where there is none."""
         ...
 
     def record(self, line: bytes) -> Record:

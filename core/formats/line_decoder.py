@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from refold.core.blocks import result_is_error
 from refold.core.formats import CallColumns, Columns
 from refold.core.formats.exact import Dialect, read
+from refold.core.formats.usual import Usual
 from refold.core.records import (
     AssistantRecord,
     IncompleteRecord,
@@ -38,6 +39,11 @@ class LineDecoder(ABC):
     def readable(self) -> bool:
         """False where the version is newer than we fold."""
         return self.version <= self.supported
+
+    @property
+    @abstractmethod
+    def usual(self) -> Usual:
+        """The quick reading of replies and results."""
 
     @abstractmethod
     def record(self, line: bytes) -> Record:

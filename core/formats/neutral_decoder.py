@@ -10,6 +10,7 @@ from refold.core.formats.line_decoder import LineDecoder, text_of
 from refold.core.formats.neutral import thinking_json
 from refold.core.formats.neutral_quick import BlockPart, NeutralLine, ResultPart, read_neutral
 from refold.core.formats.tolerant import parse, plain
+from refold.core.formats.usual import Usual
 from refold.core.records import (
     AssistantRecord,
     Json,
@@ -25,6 +26,11 @@ _ANY = msgspec.json.Decoder()
 
 class NeutralDecoder(LineDecoder):
     """Reads version 3 of fisk-ai; messages are given as the original would write them again."""
+
+    @property
+    def usual(self) -> Usual:
+        """The quick reading of replies and results."""
+        return Usual(read_neutral, self._assistant, self._result, timed=False)
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""
@@ -52,13 +58,7 @@ class NeutralDecoder(LineDecoder):
                     out_tokens=reply.out_tokens,
                     cache_read_tokens=reply.cache_read_tokens,
                     cache_create_tokens=reply.cache_create_tokens,
-                    calls=tuple(
-                        [
-                            CallColumns(call.id, call.name)
-                            for block in reply.message.content or ()
-                            if (call := block.tool_use) is not None
-                        ]
-                    ),
+                    calls=tuple([CallColumns(*call) for call in reply.message.calls()]),
                 )
         elif found.user is not None and found.protocol == self._user:
             return Columns("user", found.seq, role=found.user.message.role)

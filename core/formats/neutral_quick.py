@@ -8,7 +8,7 @@ that stands twice, white space or an unusual escape makes it longer, and then
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -73,6 +73,10 @@ class MessagePart(Struct, forbid_unknown_fields=True, gc=False):
     role: str
     content: list[BlockPart] | None
 
+    def calls(self) -> list[tuple[str, str]]:
+        """Give id and name of each client tool call, in block order."""
+        return [(call.id, call.name) for block in self.content or () if (call := block.tool_use) is not None]
+
 
 class AssistantPart(Struct, forbid_unknown_fields=True, gc=False):
     """The payload of a reply."""
@@ -103,6 +107,8 @@ class AnswerPart(Struct, forbid_unknown_fields=True, gc=False):
 class NeutralLine(Struct, forbid_unknown_fields=True, gc=False):
     """One line with a message or result; meta and terminal records, one or two a run, are read exactly."""
 
+    time: ClassVar[None] = None
+    """Records of this version have none."""
     seq: int
     protocol: str
     assistant: AssistantPart | None = None

@@ -37,6 +37,7 @@ class EventDecoder:
     version = 1
     supported = 1
     readable = True
+    usual = None
 
     def event(self, line: bytes) -> Event:
         """Decode one event; raise BadRecord where the line is none."""

@@ -6,6 +6,7 @@ import msgspec
 
 from refold.core.formats import CallColumns, Columns
 from refold.core.formats.line_decoder import LineDecoder, text_of
+from refold.core.formats.usual import Usual
 from refold.core.formats.wire_quick import WireLine, read_wire
 from refold.core.records import (
     AssistantRecord,
@@ -21,6 +22,11 @@ _ANY = msgspec.json.Decoder()
 
 class WireDecoder(LineDecoder):
     """Reads version 2 and older of fisk-ai, and our own journal (formats/fisk-ai.md 1.5)."""
+
+    @property
+    def usual(self) -> Usual:
+        """The quick reading of replies and results."""
+        return Usual(read_wire, self._assistant, self._result, timed=self.dialect.native)
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""
@@ -51,13 +57,7 @@ class WireDecoder(LineDecoder):
                     out_tokens=reply.out_tokens,
                     cache_read_tokens=reply.cache_read_tokens,
                     cache_create_tokens=reply.cache_create_tokens,
-                    calls=tuple(
-                        [
-                            CallColumns(block.id, block.name)
-                            for block in reply.message.content
-                            if block.type == "tool_use"
-                        ]
-                    ),
+                    calls=tuple([CallColumns(*call) for call in reply.message.calls()]),
                 )
         elif found.user is not None and found.protocol == self._user:
             return Columns("user", found.seq, time, role=found.user.message.role)

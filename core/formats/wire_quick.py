@@ -59,6 +59,10 @@ class MessagePart(_Counted, gc=False):
     role: str
     content: list[BlockPart]
 
+    def calls(self) -> list[tuple[str, str]]:
+        """Give id and name of each client tool call, in block order."""
+        return [(block.id, block.name) for block in self.content if block.type == "tool_use"]
+
 
 class AssistantPart(_Counted, gc=False):
     """The payload of a reply."""
@@ -116,7 +120,8 @@ def read_wire(line: bytes) -> WireLine | None:
         if made != 1 or (len(line) - _bytes_of_texts(answer.result) > FLAT and too_deep(line)):
             return None
         return found
-    if (found.assistant is None and found.user is None) or made != 2 or too_deep(line):
+    payload = found.assistant or found.user
+    if payload is None or made != 2 or (_hidden_bytes(payload.message.content) > FLAT and too_deep(line)):
         return None
     return found
 
@@ -131,4 +136,18 @@ def _bytes_of_texts(block: BlockPart) -> int:
         view = memoryview(item.text)
         if view[0] == _QUOTE:
             size += len(view)
+    return size
+
+
+def _hidden_bytes(blocks: list[BlockPart]) -> int:
+    """Count the bytes of a message in which anything may stand: inputs, and texts that are none."""
+    size = 0
+    for block in blocks:
+        for part in (block.input, block.text, block.thinking):
+            if part is not _EMPTY:
+                view = memoryview(part)
+                if view[0] != _QUOTE:
+                    size += len(view)
+        if not isinstance(block.content, str):
+            size += sum(len(memoryview(item.text)) for item in block.content)
     return size

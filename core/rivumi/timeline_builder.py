@@ -131,6 +131,12 @@ class EventBuilder:
             self._take(event, offset, size, number, recovered=False)
         self.timeline.changed()
 
+    def feed_all(self, lines: list[bytes], offset: int, number: int) -> None:
+        """Add complete lines that follow one another, newlines included: the same as `feed` for each."""
+        for number_, line in enumerate(lines, number):
+            self.feed(line[:-1], offset, number_)
+            offset += len(line)
+
     def feed_tail(self, line: bytes, offset: int, number: int, *, length: int | None = None) -> None:
         """Add a last line without a newline; call `take_back` before the next feed."""
         t = self.timeline
@@ -162,8 +168,7 @@ class EventBuilder:
         self._sums, (items, reasons, marks, breaks, timeless) = self._before_tail
         self._before_tail = None
         t.history.take_back(items)
-        for column in t.columns.arrays():
-            del column[items:]
+        t.columns.cut(items)
         del t.types[items:]
         del t.reasons[reasons:]
         del t.marks[marks:]
@@ -292,6 +297,7 @@ class EventBuilder:
             sums.in_tokens += tokens.input - cached
             sums.out_tokens += tokens.output
             sums.cached += cached
+            t.columns.begin_turn(sums.in_tokens, sums.out_tokens, sums.cached, 0, sums.last_assistant)
         elif kind == CALL:
             sums.calls += 1
         elif kind == RESULT:
@@ -364,11 +370,6 @@ class EventBuilder:
         c.remote.append(0)
         c.calls.append(sums.calls)
         c.errors.append(sums.errors)
-        c.in_tokens.append(sums.in_tokens)
-        c.out_tokens.append(sums.out_tokens)
-        c.cache_read.append(sums.cached)
-        c.cache_create.append(0)
-        c.last_assistant.append(sums.last_assistant)
         c.answered_left.append(sums.left)
         c.messages.append(0)
         c.link.append(-1)

@@ -38,10 +38,6 @@ AnyBuilder: TypeAlias = "Builder | EventBuilder"
 
 _LONGEST_HEAD = 4 << 20
 """A meta record above this many bytes is not looked at to tell the version."""
-_AT_ONCE = 16
-"""Lines taken between two looks at the clock."""
-_LONG = 32_768
-"""The clock is looked at after each line above this many bytes."""
 _META_WITHIN = 64
 """Items among which the meta record is looked for."""
 _FOOT = 4096
@@ -226,18 +222,17 @@ class RunReader:
         deadline = time.perf_counter() + seconds
         self._take_back_tail()
         self._choose_decoder()
+        scanner = self._scanner
         while True:
-            for _ in range(_AT_ONCE):
-                line = self._scanner.next()
-                if line is not None:
-                    self._feed(line)
-                    if line.length > _LONG:
-                        break
-                elif self._scanner.waiting:
-                    self._reach_end()
-                    return True
-                else:
-                    break
+            lines = scanner.batch()
+            if lines:
+                self._builder.feed_all(lines, scanner.offset, scanner.number)
+                scanner.took(lines)
+            elif (line := scanner.next()) is not None:
+                self._feed(line)
+            elif scanner.waiting:
+                self._reach_end()
+                return True
             if time.perf_counter() >= deadline:
                 self.complete = False
                 return False

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import BytesIO
+from itertools import islice
 from typing import NamedTuple
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
 """Bytes asked for in one read."""
 FIRST = 1 << 17
 """Bytes asked for in the first read: a screenful of rows, and no more than that before they are painted."""
@@ -21,9 +23,12 @@ _SLICE = 1 << 18
 """Bytes of a huge line looked at in one step."""
 _KEPT = 4096
 """Strings up to this many bytes stay in a skeleton."""
+_BATCH = 64
+"""Lines given at once at most."""
 _LARGEST = 32 << 20
 """A skeleton above this many bytes is given up: the line becomes damage that can be looked at."""
 
+_NEWLINE = 0x0A
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 
 Read = Callable[[int, int], bytes]
@@ -109,6 +114,8 @@ class Scanner:
     def __init__(self, read: Read, *, offset: int = 0, number: int = 1) -> None:
         self._read = read
         self._chunk = b""
+        self._lines = BytesIO()
+        """The same bytes, to be cut into many lines at once."""
         self._cut = 0
         """Where the next line starts in the chunk."""
         self._end = offset
@@ -132,6 +139,26 @@ class Scanner:
         if newline >= 0:
             return self._take(newline)
         return self._read_more()
+
+    def batch(self) -> list[bytes]:
+        """Give some complete lines that are at hand, newlines included, without going past them: see `took`.
+
+        There are none where the next line has to be read first, or is huge; `next` does that.
+        """
+        if self._huge is not None or self._cut >= len(self._chunk):
+            return []
+        self._lines.seek(self._cut)
+        lines = list(islice(self._lines, _BATCH))
+        if lines[-1][-1] != _NEWLINE:
+            lines.pop()
+        return lines
+
+    def took(self, lines: list[bytes]) -> None:
+        """Go past lines of a batch, counted from its first."""
+        size = sum(map(len, lines))
+        self._cut += size
+        self.offset += size
+        self.number += len(lines)
 
     @property
     def waiting(self) -> bool:
@@ -158,7 +185,7 @@ class Scanner:
         if not more:
             return None
         rest = self._chunk[self._cut :]
-        self._chunk, self._cut = rest + more, 0
+        self._hold(rest + more)
         self._end += len(more)
         newline = self._chunk.find(b"\n", len(rest))
         if newline >= 0:
@@ -167,6 +194,9 @@ class Scanner:
             self._huge = Skeleton()
             self._huge_fed = 0
         return None
+
+    def _hold(self, chunk: bytes) -> None:
+        self._chunk, self._lines, self._cut = chunk, BytesIO(chunk), 0
 
     def _go_on(self) -> Line | None:
         """Look at one more slice of a huge line."""
@@ -177,7 +207,7 @@ class Scanner:
             self._at_end = not more
             if not more:
                 return None
-            self._chunk, self._cut = more, 0
+            self._hold(more)
             self._end += len(more)
         stop = min(len(self._chunk), self._cut + _SLICE)
         newline = self._chunk.find(b"\n", self._cut, stop)
