@@ -229,6 +229,14 @@ class Timeline:
         """Say whether a record was read out of a damaged line."""
         return bool(self.columns.flags[item] & RECOVERED)
 
+    def answered(self, item: int) -> int:
+        """Give what names the call that a result answers, within its turn; -1 where it answers none."""
+        return self.columns.link[item]
+
+    def may_have_run(self, key: int) -> bool:
+        """Say whether a call that never came to its end may have been run."""
+        return True
+
     def open_calls(self, item: int) -> int:
         """Give the number of calls that stand unanswered after an item."""
         return self.columns.answered_left[item] if self.columns.flags[item] & OPEN else 0

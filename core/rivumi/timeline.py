@@ -112,6 +112,14 @@ class EventTimeline(Timeline):
         found = self.history.life_of(item)
         return None if found < 0 else Life(self.history.moments(found))
 
+    def answered(self, item: int) -> int:
+        """Give the number of the call or check that an item is about; -1 where it is about none."""
+        return self.history.life_of(item)
+
+    def may_have_run(self, key: int) -> bool:
+        """Say whether a call was started."""
+        return self.history.moments(key)[-1][1].started is not None
+
     def link(self, row: int) -> int | None:
         """Give the other end of a call: the row that ended it, or the one it began with."""
         life = self.life(row)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
+from refold.core.blocks import read_blocks
 from refold.core.columns import DAMAGE, META, RECOVERED
 from refold.core.errors import BadRecord, NotRegular
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
-from refold.core.records import MetaRecord, Record
+from refold.core.records import AssistantRecord, Json, MetaRecord, Record
 from refold.core.recover import without
 from refold.core.state import RunState
 from refold.core.store import index_cache
@@ -81,6 +82,7 @@ class RunReader:
         self._builder: AnyBuilder = self._new_builder()
         self._scanner = Scanner(self._pread)
         self._has_tail = False
+        self._before_tail = 0
         self._foot = b""
         self.complete = False
         """True once the index has reached the end of the file; growth makes it False again."""
@@ -146,6 +148,11 @@ class RunReader:
     def timeline(self) -> Timeline:
         """The rows so far."""
         return self._builder.timeline
+
+    @property
+    def settled(self) -> int:
+        """How many items stay as they are, whatever is appended: those of an unfinished last line may not."""
+        return self._before_tail if self._has_tail else self.timeline.items
 
     @property
     def progress(self) -> float:
@@ -279,6 +286,7 @@ class RunReader:
     def _reach_end(self) -> None:
         tail = self._scanner.tail()
         if tail is not None:
+            self._before_tail = self.timeline.items
             self._builder.feed_tail(
                 tail.text, tail.offset, tail.number, length=tail.length if tail.is_huge else None
             )
@@ -364,6 +372,22 @@ class RunReader:
                 raise
             start = self.timeline.span(item).start
             return self.decoder.record(without(raw, hole[0] - start, hole[1] - start))
+
+    def asked(self, item: int, line: bytes) -> tuple[tuple[int, str, Json], ...]:
+        """Give the calls that an item asks for: what `Timeline.answered` names them by, tool, arguments.
+
+        Args:
+            item: The item.
+            line: Its bytes, or those that are left where long texts are taken out.
+
+        Raises:
+            BadRecord: they are no record.
+        """
+        record = self.decoder.record(line)
+        if not isinstance(record, AssistantRecord):
+            return ()
+        calls = (block for block in read_blocks(record.message.content) if block.kind == "call")
+        return tuple((ordinal, block.name, block.input) for ordinal, block in enumerate(calls))
 
     def hole(self, item: int) -> tuple[int, int] | None:
         """Give the bytes in the middle of a recovered item that are another record, or None."""

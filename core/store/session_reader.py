@@ -11,7 +11,7 @@ from refold.core.findings import Finding
 from refold.core.formats import Format
 from refold.core.formats.registry import of_directories
 from refold.core.formats.rivumi import EventDecoder
-from refold.core.records import Record
+from refold.core.records import Json, Record
 from refold.core.rivumi.events import Event
 from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
@@ -130,12 +130,23 @@ class SessionReader(RunReader):
 
     def event(self, item: int) -> Event:
         """Decode an item; raise BadRecord where it is no event."""
-        decoder = self.decoder
-        assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other
         if not self.timeline.type_of(item):
             raise BadRecord("these bytes are no event")
-        raw = self.raw(item)
-        return decoder.event(raw.removeprefix(b"\xef\xbb\xbf"))
+        return self._decoded(self.raw(item))
+
+    def asked(self, item: int, line: bytes) -> tuple[tuple[int, str, Json], ...]:
+        """Give the call that an event asks for, if it does; raise BadRecord where it is no event."""
+        if self.timeline.type_of(item) != "tool.requested":
+            return ()
+        data = self._decoded(line).data
+        name = data.get("name")
+        key = self.timeline.answered(item)
+        return ((key, name if isinstance(name, str) else "", data.get("arguments")),)
+
+    def _decoded(self, line: bytes) -> Event:
+        decoder = self.decoder
+        assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other
+        return decoder.event(line.removeprefix(b"\xef\xbb\xbf"))
 
     def record(self, item: int) -> Record:
         """Decode the envelope of an item."""

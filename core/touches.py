@@ -1,0 +1,211 @@
+"""Which call touched which file, and which kept a list of steps: columns, so that any moment is a cut.
+
+Fed once in the order of the records (`core.store.touching` does it in slices); a cursor that moves asks for
+what is on the screen and reads nothing again. A call counts from its result on: one that failed did nothing,
+and one whose result never came has an outcome that nobody knows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from refold.core.edits import Delete, Look, Move, edits_of
+from refold.core.plans import Step, plan_of
+from refold.core.records import Json
+
+MOST_PATHS: Final = 100_000
+"""Files that are told apart; what further ones there are is only counted."""
+_MOST_ORDINAL: Final = 65_535
+_NEVER: Final = 2**32 - 1
+
+READ, WRITTEN, DELETED, MOVED = range(4)
+UNKNOWN: Final = 8
+"""Added to a kind: whether the call did it nobody knows."""
+
+
+class Place(NamedTuple):
+    """A call, and where it came to its end."""
+
+    call: int
+    """The item that asks for it."""
+    ordinal: int
+    """Which of its calls."""
+    end: int
+    """The item from which on it counts: its result, or what proves that there is none."""
+    unknown: bool = False
+    """Whether it did what it was to do nobody knows."""
+
+
+class Touch(NamedTuple):
+    """The last time up to some moment that a file was changed, or that it was read."""
+
+    path: str
+    kind: int
+    """READ, WRITTEN, DELETED or MOVED."""
+    unknown: bool
+    place: Place
+
+
+class Plan(NamedTuple):
+    """A list of steps as a call left it."""
+
+    place: Place
+    since: tuple[int, ...]
+    """For each step the item from which on it stands as it does."""
+
+
+class _Asked(NamedTuple):
+    call: int
+    ordinal: int
+    touches: tuple[tuple[int, int], ...]
+    changes: bool
+    plan: tuple[Step, ...] | None
+
+
+class Touches:
+    """All calls up to an item that touched files or kept a list of steps."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        """So many items were fed."""
+        self.paths: list[str] = []
+        self.unread = 0
+        """Calls so long that it was not looked at what they do."""
+        self.nameless = 0
+        """Touches of files beyond `MOST_PATHS`."""
+        self._known: dict[str, int] = {}
+        self._waiting: dict[int, _Asked] = {}
+        self._end, self._call, self._path, self._next = array("I"), array("I"), array("I"), array("I")
+        self._ordinal, self._kind = array("H"), array("B")
+        self._changed, self._seen = array("I"), array("I")
+        """Different files that were changed, and that were read, up to and including a touch."""
+        self._last: dict[int, int] = {}
+        self._edit_end, self._edit_call = array("I"), array("I")
+        self._edit_ordinal, self._edit_unknown = array("H"), array("B")
+        self._plans: list[Plan] = []
+        self._steps: dict[str, tuple[str, int]] = {}
+
+    def ask(self, key: int, item: int, ordinal: int, name: str, arguments: Json) -> None:
+        """Take in that an item asks for a call; it counts once it has come to its end.
+
+        Args:
+            key: What its end names it by, until it has come.
+            item: Where it is asked for.
+            ordinal: Which of the calls of that item it is.
+            name: The tool.
+            arguments: What it is called with.
+        """
+        touched: dict[tuple[int, bool], int] = {}
+        changes = False
+        for edit in edits_of(name, arguments):
+            reads = isinstance(edit, Look)
+            changes = changes or not reads
+            kind = READ if reads else DELETED if isinstance(edit, Delete) else WRITTEN
+            kind = MOVED if isinstance(edit, Move) else kind
+            self._note(touched, edit.path, kind)
+            if isinstance(edit, Move):
+                self._note(touched, edit.to, WRITTEN)
+        plan = plan_of(name, arguments)
+        if touched or plan is not None:
+            found = tuple((path, kind) for (path, _), kind in touched.items())
+            self._waiting[key] = _Asked(item, min(ordinal, _MOST_ORDINAL), found, changes, plan)
+
+    def _note(self, touched: dict[tuple[int, bool], int], path: str, kind: int) -> None:
+        number = self._known.get(path)
+        if number is None:
+            if len(self.paths) >= MOST_PATHS:
+                self.nameless += 1
+                return
+            number = self._known[path] = len(self.paths)
+            self.paths.append(path)
+        touched[(number, kind == READ)] = kind
+
+    def end(self, key: int, item: int, *, ok: bool) -> None:
+        """Take in how a call came to its end; one that failed did nothing."""
+        asked = self._waiting.pop(key, None)
+        if asked is not None and ok:
+            self._count(asked, item, 0)
+
+    def open_keys(self) -> tuple[int, ...]:
+        """Give the calls that have not come to their end."""
+        return tuple(self._waiting)
+
+    def give_up(self, key: int, item: int, *, may_have_run: bool = True) -> None:
+        """Take in that no end of a call will come any more."""
+        asked = self._waiting.pop(key, None)
+        if asked is not None and may_have_run:
+            self._count(asked, item, UNKNOWN)
+
+    def _count(self, asked: _Asked, item: int, flag: int) -> None:
+        for path, kind in asked.touches:
+            self._touch(asked, item, path, kind, flag)
+        if asked.changes:
+            self._edit_end.append(item)
+            self._edit_call.append(asked.call)
+            self._edit_ordinal.append(asked.ordinal)
+            self._edit_unknown.append(1 if flag else 0)
+        if asked.plan is not None and not flag:
+            before, self._steps = self._steps, {}
+            for step in asked.plan:
+                old = before.get(step.text)
+                same = old is not None and old[0] == step.status
+                self._steps[step.text] = old if old is not None and same else (step.status, item)
+            since = tuple(self._steps[step.text][1] for step in asked.plan)
+            self._plans.append(Plan(Place(asked.call, asked.ordinal, item), since))
+
+    def _touch(self, asked: _Asked, item: int, path: int, kind: int, flag: int) -> None:
+        number = len(self._end)
+        slot = path * 2 + (kind == READ)
+        before = self._last.get(slot)
+        self._last[slot] = number
+        if before is not None:
+            self._next[before] = number
+        changed, seen = (self._changed[-1], self._seen[-1]) if number else (0, 0)
+        self._changed.append(changed + (before is None and kind != READ))
+        self._seen.append(seen + (before is None and kind == READ))
+        self._end.append(item)
+        self._call.append(asked.call)
+        self._ordinal.append(asked.ordinal)
+        self._path.append(path)
+        self._kind.append(kind | flag)
+        self._next.append(_NEVER)
+
+    def counts(self, item: int) -> tuple[int, int]:
+        """Give how many different files were changed, and how many were read, up to and including an item."""
+        upto = bisect_right(self._end, item)
+        return (self._changed[upto - 1], self._seen[upto - 1]) if upto else (0, 0)
+
+    def latest(self, item: int, most: int) -> Iterator[Touch]:
+        """Give the last touches of each file up to and including an item, the latest first.
+
+        A file that was changed and read is given twice. So many touches are looked at at most, whatever the
+        run: what lies further back is not given.
+        """
+        upto = bisect_right(self._end, item)
+        for at in range(upto - 1, max(-1, upto - 1 - most), -1):
+            if self._next[at] >= upto:
+                kind = self._kind[at]
+                unknown = bool(kind & UNKNOWN)
+                place = Place(self._call[at], self._ordinal[at], self._end[at], unknown)
+                yield Touch(self.paths[self._path[at]], kind & ~UNKNOWN, unknown, place)
+
+    def edits(self, item: int) -> int:
+        """Give how many calls changed files up to and including an item."""
+        return bisect_right(self._edit_end, item)
+
+    def edit(self, number: int) -> Place:
+        """Give one of the calls that changed files, from 0 on."""
+        return Place(
+            self._edit_call[number],
+            self._edit_ordinal[number],
+            self._edit_end[number],
+            bool(self._edit_unknown[number]),
+        )
+
+    def plan(self, item: int) -> Plan | None:
+        """Give the last list of steps up to and including an item, or None."""
+        found = bisect_right(self._plans, item, key=lambda plan: plan.place.end)
+        return self._plans[found - 1] if found else None

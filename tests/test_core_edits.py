@@ -1,0 +1,400 @@
+"""What calls do to files, by the shape of their arguments, and what such edits come to in a row."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.core.composing import Files, Holding, apply_hunks, may_touch
+from refold.core.edits import (
+    Change,
+    Delete,
+    Edit,
+    Insert,
+    Look,
+    Move,
+    Patch,
+    Replace,
+    Unclear,
+    Write,
+    edits_of,
+)
+from refold.core.line_diff import Compared, compare, compared
+from refold.core.patch_text import Hunk, read_patch
+from refold.core.records import Json
+
+BEGIN = """*** Begin Patch
+*** Add File: new.py
++x = 1
+*** Update File: old.py
+*** Move to: newer.py
+@@ def f():
+ a
+-b
++c
+*** Delete File: gone.py
+*** End Patch
+"""
+
+UNIFIED = """diff --git a/calc.py b/calc.py
+index 1..2 100644
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,3 @@ def
+ def add(a, b):
+-    return a - b
++    # sum
++    return a + b
+diff --git a/n.txt b/n.txt
+new file mode 100644
+--- /dev/null
++++ b/n.txt
+@@ -0,0 +1 @@
++one
+\\ No newline at end of file
+diff --git a/d.txt b/d.txt
+deleted file mode 100644
+--- a/d.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
+"""
+
+CALLS: list[tuple[str, Json, tuple[Edit, ...]]] = [
+    ("replace_text", {"path": "c.py", "old_text": "a", "new_text": "b"}, (Replace("c.py", "a", "b"),)),
+    ("replace_text", {"path": "c.py", "old": "a", "new": "b"}, (Replace("c.py", "a", "b"),)),
+    (
+        "Edit",
+        {"file_path": "c", "old_string": "a", "new_string": "b", "replace_all": True},
+        (Replace("c", "a", "b", every=True),),
+    ),
+    (
+        "MultiEdit",
+        {
+            "file_path": "c",
+            "edits": [{"old_string": "a", "new_string": "b"}, {"oldText": "b", "newText": ""}, 7],
+        },
+        (Replace("c", "a", "b"), Replace("c", "b", "")),
+    ),
+    ("write_file", {"path": "c", "content": "x"}, (Write("c", "x"),)),
+    ("mcp__fs__write_file", {"path": "c", "content": "x"}, (Write("c", "x"),)),
+    ("createFile", {"filePath": "c", "text": "x"}, (Write("c", "x"),)),
+    ("write_file", {"content": "x", "filename": "c", "mode": "a"}, (Insert("c", "x"),)),
+    ("append_to_file", {"path": "c", "text": "x"}, (Insert("c", "x"),)),
+    (
+        "write_files",
+        {"files": [{"path": "a", "content": "1"}, {"path": "b", "content": "2"}]},
+        (Write("a", "1"), Write("b", "2")),
+    ),
+    ("str_replace_based_edit_tool", {"command": "view", "path": "c"}, (Look("c"),)),
+    ("str_replace_based_edit_tool", {"command": "create", "path": "c", "file_text": "x"}, (Write("c", "x"),)),
+    (
+        "str_replace_based_edit_tool",
+        {"command": "str_replace", "path": "c", "old_str": "x"},
+        (Replace("c", "x", ""),),
+    ),
+    (
+        "str_replace_based_edit_tool",
+        {"command": "insert", "path": "c", "insert_line": 2, "new_str": "x"},
+        (Insert("c", "x", 2),),
+    ),
+    ("text_editor", {"command": "undo_edit", "path": "c"}, (Unclear("c", "the last edit was taken back"),)),
+    (
+        "NotebookEdit",
+        {"notebook_path": "n.ipynb", "cell_id": "3", "new_source": "x"},
+        (Unclear("n.ipynb", "cell 3 replaced", "x"),),
+    ),
+    (
+        "edit_lines",
+        {"path": "c", "start_line": 1, "end_line": 2, "new_text": "x"},
+        (Unclear("c", "put in at a line that the tool counts in its own way", "x"),),
+    ),
+    ("delete_file", {"path": "c"}, (Delete("c"),)),
+    ("move_file", {"source": "a", "destination": "b"}, (Move("a", "b"),)),
+    ("read_file", {"path": "c"}, (Look("c"),)),
+    ("Read", {"file_path": "c", "offset": 10, "limit": 5}, (Look("c"),)),
+    ("read_many_files", {"paths": ["a", "b"]}, (Look("a"), Look("b"))),
+    ("get_file_contents", {"path": "c"}, (Look("c"),)),
+    (
+        "apply_patch",
+        {"input": BEGIN},
+        (
+            Write("new.py", "x = 1\n", new=True),
+            Patch("old.py", (Hunk("a\nb\n", "a\nc\n"),)),
+            Move("old.py", "newer.py"),
+            Delete("gone.py"),
+        ),
+    ),
+    (
+        "shell",
+        {"command": ["apply_patch", BEGIN.replace("*** Delete File: gone.py\n", "")]},
+        (
+            Write("new.py", "x = 1\n", new=True),
+            Patch("old.py", (Hunk("a\nb\n", "a\nc\n"),)),
+            Move("old.py", "newer.py"),
+        ),
+    ),
+    ("apply_patch", BEGIN.partition("*** Update")[0], (Write("new.py", "x = 1\n", new=True),)),
+    (
+        "apply_patch",
+        {"patch": UNIFIED},
+        (
+            Patch(
+                "calc.py",
+                (
+                    Hunk(
+                        "def add(a, b):\n    return a - b\n",
+                        "def add(a, b):\n    # sum\n    return a + b\n",
+                        1,
+                    ),
+                ),
+            ),
+            Write("n.txt", "one", new=True),
+            Delete("d.txt"),
+        ),
+    ),
+    ("apply_patch", {"path": "c", "patch": "@@ -1 +1 @@\n-a\n+b\n"}, (Patch("c", (Hunk("a\n", "b\n", 1),)),)),
+    # What only looks alike.
+    ("write_file", {"path": "p.patch", "content": UNIFIED}, (Write("p.patch", UNIFIED),)),
+    ("run", {"command": "sed -i s/a/b/ c.py"}, ()),
+    ("list_files", {"path": "."}, ()),
+    ("search_text", {"path": ".", "pattern": "x"}, ()),
+    ("rename_symbol", {"path": "c", "old": "a", "new": "b"}, ()),
+    ("preview_edit", {"path": "c", "old": "a", "new": "b", "dry_run": True}, ()),
+    ("add_comment", {"path": "c", "text": "looks good"}, ()),
+    ("read_url", {"url": "https://x"}, ()),
+    ("write_file", {"path": "", "content": "x"}, ()),
+    ("write_file", {"path": "a\0b", "content": "x"}, ()),
+    ("write_file", None, ()),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "edits"), CALLS, ids=[f"{n}-{call[0]}" for n, call in enumerate(CALLS)]
+)
+def test_what_a_call_does(name: str, arguments: Json, edits: tuple[Edit, ...]) -> None:
+    assert edits_of(name, arguments) == edits
+
+
+KEYS = st.sampled_from(
+    [
+        *(
+            "path",
+            "file_path",
+            "files",
+            "edits",
+            "old",
+            "new",
+            "old_string",
+            "new_string",
+            "content",
+            "command",
+        ),
+        *("patch", "insert_line", "replace_all", "start_line", "new_source", "to", "source", "paths", "mode"),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        [
+            BEGIN,
+            UNIFIED,
+            "create",
+            "insert",
+            "a",
+            "@@ -1 +1 @@\n\\ No newline\n",
+            "--- a\n+++ b\n@@ -9,9 +0 @@",
+        ]
+    ),
+)
+ARGUMENTS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.one_of(KEYS, st.text(max_size=5)), inner, max_size=6)
+    ),
+    max_leaves=15,
+)
+NAMES = st.one_of(
+    st.sampled_from(
+        ["apply_patch", "edit", "write_file", "move_file", "read_file", "delete_file", "notebook_edit"]
+    ),
+    st.text(max_size=30),
+)
+
+
+@given(NAMES, ARGUMENTS)
+def test_nothing_raises_whatever_the_arguments_are(name: str, arguments: Json) -> None:
+    files = Files()
+    for moment, edit in enumerate(edits_of(name, arguments)):
+        assert edit.path
+        if not isinstance(edit, Look):
+            files.apply(edit, moment)
+
+
+@given(
+    st.lists(
+        st.sampled_from([*BEGIN.split("\n"), *UNIFIED.split("\n"), "", "\\", "+", "@@ -1,5 +1,5 @@"]),
+        max_size=30,
+    )
+)
+def test_no_patch_raises_whatever_its_lines_are(rows: list[str]) -> None:
+    for file in read_patch("\n".join(rows)):
+        assert file.kind in {"add", "delete", "update"}
+
+
+SMALL = st.text(alphabet="ab\n", max_size=12)
+
+
+@given(st.data(), st.booleans())
+def test_edits_come_to_what_they_do_to_a_real_text(data: st.DataObject, known: bool) -> None:
+    real = base = data.draw(st.text(alphabet="abc\n", min_size=1, max_size=40))
+    held = Holding("f")
+    if known:
+        held.apply(Write("f", base), 0)
+    for moment in range(1, data.draw(st.integers(1, 8)) + 1):
+        start = data.draw(st.integers(0, max(0, len(real) - 1)))
+        old = real[start : start + data.draw(st.integers(1, 8))]
+        if not old or real.count(old) != 1:
+            continue
+        new = data.draw(SMALL)
+        held.apply(Replace("f", old, new), moment)
+        real = real.replace(old, new)
+    if known:
+        assert held.text == real
+        assert held.pieces[0].new == real
+        return
+    made = base
+    for piece in held.pieces:
+        assert piece.old is not None
+        assert piece.new is not None
+        assert made.count(piece.old) == 1
+        made = made.replace(piece.old, piece.new)
+    assert made == real
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+def test_a_patch_made_by_difflib_gives_the_text_it_was_made_from(one: list[str], other: list[str]) -> None:
+    old, new = "".join(f"{line}\n" for line in one), "".join(f"{line}\n" for line in other)
+    text = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "f", "f"))
+    files = read_patch(text)
+    assert apply_hunks(old, files[0].hunks if files else ()) == new
+    held = Holding("f")
+    held.apply(Write("f", old), 0)
+    held.apply(Patch("f", files[0].hunks if files else ()), 1)
+    assert held.text == new
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=14)
+
+
+@given(LINES, LINES, st.booleans(), st.booleans())
+def test_a_comparison_holds_both_texts_and_is_as_short_as_can_be(
+    one: list[str],
+    other: list[str],
+    ends: bool,
+    end: bool,
+) -> None:
+    old = "\n".join(one) + ("\n" if ends and one else "")
+    new = "\n".join(other) + ("\n" if end and other else "")
+    found = compared(old, new)
+    before = [row.text for row in found.rows if row.tag != "+"]
+    after = [row.text for row in found.rows if row.tag != "-"]
+    assert "\n".join(before) == old.removesuffix("\n") or "\n".join(before) == old
+    assert "\n".join(after) == new.removesuffix("\n") or "\n".join(after) == new
+    assert (found.added, found.removed) == (len(after) - _same(found), len(before) - _same(found))
+    longest = _longest_common(before, after)
+    assert _same(found) == longest
+    assert [row.line for row in found.rows if row.tag != "-"] == list(range(1, len(after) + 1))
+
+
+def _same(found: Compared) -> int:
+    return sum(row.tag == " " for row in found.rows)
+
+
+def _longest_common(one: list[str], other: list[str]) -> int:
+    lengths = [0] * (len(other) + 1)
+    for a in one:
+        before = lengths.copy()
+        for at, b in enumerate(other, 1):
+            lengths[at] = before[at - 1] + 1 if a == b else max(before[at], lengths[at - 1])
+    return lengths[-1]
+
+
+def test_texts_that_differ_too_much_are_shown_whole_and_said_to_be() -> None:
+    old = "".join(f"{n}\n" for n in range(3_000))
+    new = "".join(f"x{n}\n" for n in range(3_000))
+    found = compared(old, new)
+    assert (found.exact, found.added, found.removed) == (False, 3_000, 3_000)
+    assert not compared("a\n" * 15_000 + "b\n", "c\n" + "a\n" * 15_000).exact
+
+
+def test_a_comparison_works_in_small_steps_and_not_in_too_many() -> None:
+    """The pair that holds difflib for seconds: whoever waits has a turn after each difference looked for."""
+    steps = sum(found is None for found in compare("a\nb\n" * 800, "b\na\na\n" * 600))
+    assert 400 < steps < 1_100
+
+
+def test_what_is_known_of_a_file_goes_with_it() -> None:
+    files = Files()
+    files.apply(Write("a", "one\ntwo\n", new=True), 1)
+    alone = files.apply(Replace("a", "two", "2"), 2)
+    assert (alone.old, alone.new) == ("one\ntwo\n", "one\n2\n")
+    files.apply(Move("a", "b"), 3)
+    held = files.holding("b")
+    assert files.holding("a") is None
+    assert held is not None
+    assert (held.came_from, held.text) == ("a", "one\n2\n")
+    assert held.pieces[0].old == ""
+    files.apply(Delete("b"), 4)
+    assert held.is_gone
+    assert (held.pieces[0].old, held.pieces[0].new) == ("", None)
+
+
+def test_an_edit_that_does_not_fit_what_was_written_says_so() -> None:
+    held = Holding("f")
+    held.apply(Write("f", "one\n"), 1)
+    piece = held.apply(Replace("f", "two", "2"), 2)
+    assert "something else changed the file" in piece.note
+    assert held.text is None
+    held.apply(Write("f", "aa\n"), 3)
+    assert (held.overwritten, len(held.pieces)) == (2, 1)
+    assert "several times" in held.apply(Replace("f", "a", "b"), 4).note
+    assert held.apply(Replace("f", "b", "c", every=True), 5).every
+
+
+def test_pieces_join_only_where_nothing_can_break() -> None:
+    def pieces(*changes: Change) -> list[tuple[str | None, str | None]]:
+        held = Holding("f")
+        for moment, change in enumerate(changes):
+            held.apply(change, moment)
+        return [(piece.old, piece.new) for piece in held.pieces]
+
+    inside = (Replace("f", "x", "one two"), Replace("f", "two", "2"))
+    assert pieces(*inside) == [("x", "one 2")]
+    assert pieces(Replace("f", "x", "one"), Replace("f", "one and", "1 &")) == [
+        ("x", "one"),
+        ("one and", "1 &"),
+    ]
+    # The first may have lost its end to the second: what follows is not put into it.
+    beside = (Replace("f", "x", "one two"), Replace("f", "two three", "3"), Replace("f", "one", "1"))
+    assert pieces(*beside) == [("x", "one two"), ("two three", "3"), ("one", "1")]
+    assert pieces(Insert("f", "new", 3), Replace("f", "new", "newer")) == [("", "newer")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "touches"),
+    [
+        ("abc", "b", True),
+        ("abc", "cd", True),
+        ("abc", "xa", True),
+        ("abc", "d", False),
+        ("", "a", True),
+        ("ab", "ba", True),
+    ],
+)
+def test_texts_that_may_share_a_place(one: str, other: str, touches: bool) -> None:
+    assert may_touch(one, other) is touches
+    assert may_touch(other, one) is touches
