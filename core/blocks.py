@@ -56,6 +56,18 @@ def result_is_error(result: Json) -> bool:
     return isinstance(result, dict) and result.get("is_error") is True
 
 
+def result_is_denial(result: Json) -> bool:
+    """Say whether a result tells that its call was not allowed to run (formats/fisk-ai.md 1.4)."""
+    text = result_text(result).strip()
+    if not text.startswith("{") or '"allowed"' not in text:
+        return False
+    try:
+        said = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return isinstance(said, dict) and said.get("allowed") is False
+
+
 def result_id(result: Json) -> str:
     """Give the id of the call that a result block says it answers."""
     return _string(result.get("tool_use_id")) if isinstance(result, dict) else ""

@@ -9,7 +9,8 @@ that is not joined (`tests/test_core_edits.py` applies both to real texts).
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, Self
 
 import msgspec
 
@@ -66,6 +67,15 @@ class Holding:
         """Of all its changes, the last ones."""
         self._open: list[bool] = []
         """Of each piece: nothing that came later may have touched it."""
+
+    def copy(self) -> Self:
+        """Give one that goes on by itself from here."""
+        other = type(self)(self.path)
+        other.came_from, other.text, other.is_gone = self.came_from, self.text, self.is_gone
+        other.left_out, other.overwritten = self.left_out, self.overwritten
+        other.pieces, other.moments = self.pieces.copy(), self.moments.copy()
+        other._open = self._open.copy()  # noqa: SLF001 - its own class
+        return other
 
     def apply(self, change: Change, moment: int) -> Piece:
         """Take a change in; give what it alone comes to."""
@@ -229,6 +239,14 @@ class Files:
             held.came_from, held.path = held.came_from or held.path, change.to
         self._held[held.path] = held
         return alone
+
+    def part(self, paths: Collection[str]) -> Self:
+        """Give some of the files as they stand; they go on by themselves."""
+        other = type(self)()
+        other._held = {  # noqa: SLF001 - its own class
+            path: held.copy() for path, held in self._held.items() if path in paths
+        }
+        return other
 
     def holding(self, path: str) -> Holding | None:
         """Give what is known of a file; None where nothing changed it."""

@@ -8,12 +8,14 @@ differences, and where that number is too high all lines are shown as taken out 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 MOST_LINES: Final = 20_000
 """Lines of both texts together, without those that both begin and end with, that are compared one by one."""
 MOST_DIFFERENCES: Final = 1_000
+
+_STEP: Final = 1_000
 
 Tag: TypeAlias = Literal[" ", "-", "+"]
 
@@ -31,7 +33,7 @@ class Row(NamedTuple):
 class Compared(NamedTuple):
     """Two texts laid beside each other."""
 
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     """All lines of both texts in order."""
     added: int
     removed: int
@@ -47,12 +49,8 @@ def lines_of(text: str) -> list[str]:
     return rows
 
 
-def compare(old: str, new: str) -> Iterator[Compared | None]:
-    """Lay two texts beside each other, be they whole files or pieces of one.
-
-    Yields:
-        None where there was work without a result; at last the comparison.
-    """
+def compare(old: str, new: str) -> Generator[None, None, Compared]:
+    """Lay two texts beside each other, be they whole files or pieces of one, in small steps."""
     a, b = lines_of(old), lines_of(new)
     if old and new and old.endswith("\n") != new.endswith("\n"):
         # What is left of the line that one of them ends in counts: an empty line where nothing is.
@@ -64,30 +62,41 @@ def compare(old: str, new: str) -> Iterator[Compared | None]:
     end = 0
     while end < most - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    yield None
+    yield
     middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
     kept: Sequence[tuple[int, int]] | None = None
     if not middle_a or not middle_b:
         kept = ()
     elif len(middle_a) + len(middle_b) <= MOST_LINES:
-        for kept in _common(middle_a, middle_b):  # noqa: B007 - the last one is the answer
-            yield None
-    rows: list[Row] = [Row(" ", a[at], at + 1) for at in range(start)]
-    rows += _rows(middle_a, middle_b, kept or (), start)
-    yield None
-    rows += [Row(" ", b[at], at + 1) for at in range(len(b) - end, len(b))]
-    added = sum(row.tag == "+" for row in rows)
-    removed = sum(row.tag == "-" for row in rows)
-    yield Compared(tuple(rows), added, removed, exact=kept is not None)
+        kept = yield from _common(middle_a, middle_b)
+    rows: list[Row] = []
+    for row in _all_rows(a, b, kept or (), start, end):
+        rows.append(row)
+        if len(rows) % _STEP == 0:
+            yield
+    stay = start + end + len(kept or ())
+    return Compared(rows, len(b) - stay, len(a) - stay, exact=kept is not None)
 
 
 def compared(old: str, new: str) -> Compared:
     """Lay two texts beside each other at one go."""
-    found: Compared | None = None
-    for found in compare(old, new):  # noqa: B007 - the last one is the answer
-        pass
-    assert found is not None  # noqa: S101 - it always ends with one
-    return found
+    work = compare(old, new)
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            found: Compared = ended.value
+            return found
+
+
+def _all_rows(
+    a: list[str], b: list[str], kept: Sequence[tuple[int, int]], start: int, end: int
+) -> Iterator[Row]:
+    for at in range(start):
+        yield Row(" ", a[at], at + 1)
+    yield from _rows(a[start : len(a) - end], b[start : len(b) - end], kept, start)
+    for at in range(len(b) - end, len(b)):
+        yield Row(" ", b[at], at + 1)
 
 
 def _rows(a: list[str], b: list[str], kept: Sequence[tuple[int, int]], start: int) -> Iterator[Row]:
@@ -102,8 +111,8 @@ def _rows(a: list[str], b: list[str], kept: Sequence[tuple[int, int]], start: in
         x, y = i + 1, j + 1
 
 
-def _common(a: list[str], b: list[str]) -> Iterator[Sequence[tuple[int, int]] | None]:
-    """Give the pairs of lines that stay, at last; None while looking, and at last where there is no end."""
+def _common(a: list[str], b: list[str]) -> Generator[None, None, Sequence[tuple[int, int]] | None]:
+    """Give the pairs of lines that stay, in small steps; None where too few of them do."""
     numbers: dict[str, int] = {}
     left = array("I", (numbers.setdefault(line, len(numbers)) for line in a))
     right = array("I", (numbers.setdefault(line, len(numbers)) for line in b))
@@ -122,10 +131,9 @@ def _common(a: list[str], b: list[str]) -> Iterator[Sequence[tuple[int, int]] | 
                 y += 1
             far[middle + k] = x
             if x >= n and y >= m:
-                yield _walked(trail, n, m)
-                return
-        yield None
-    yield None
+                return _walked(trail, n, m)
+        yield
+    return None
 
 
 def _walked(trail: list[array[int]], x: int, y: int) -> Sequence[tuple[int, int]]:

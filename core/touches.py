@@ -129,6 +129,10 @@ class Touches:
         if asked is not None and ok:
             self._count(asked, item, 0)
 
+    def waits(self, key: int) -> bool:
+        """Say whether the end of a call that touches something is waited for."""
+        return key in self._waiting
+
     def open_keys(self) -> tuple[int, ...]:
         """Give the calls that have not come to their end."""
         return tuple(self._waiting)

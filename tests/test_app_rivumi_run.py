@@ -117,14 +117,14 @@ async def test_problems_and_turns_are_reached_by_keys(tmp_path: Path) -> None:
         await seen.pane_says("tool.started", "call replace_text", "no end is recorded: it may")
         await seen.press("left_square_bracket")
         assert seen.seq == 10
-        await seen.press("4")
+        await seen.press("5")
         await seen.pane_says('"event_type":"model.completed"')
 
 
 async def test_a_torn_tail_and_a_run_without_a_log(tmp_path: Path) -> None:
     async with run(make("22-torn-tail", tmp_path)) as seen:
         await seen.until(lambda: "torn tail" in seen.top)
-        await seen.press("4")
+        await seen.press("5")
         await seen.pane_says("7b 22")
     async with run(make("02-manifest-only-no-events", tmp_path), wait=False) as seen:
         await seen.until(lambda: "events.jsonl" in seen.text and "No such file" in seen.text)
@@ -133,7 +133,7 @@ async def test_a_torn_tail_and_a_run_without_a_log(tmp_path: Path) -> None:
         await seen.pane_says("What the manifest claims", "1 ahead of the events")
         await seen.press("3")
         await seen.pane_says("request.json")
-        await seen.press("4", "left", "right", "enter", "escape", "n", "N")
+        await seen.press("5", "4", "left", "right", "enter", "escape", "n", "N")
 
 
 async def test_a_run_of_another_program(tmp_path: Path) -> None:

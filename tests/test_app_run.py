@@ -173,13 +173,13 @@ async def test_one_cursor(crashed: Path) -> None:
         await opened.pane_says("State after seq 3")
         await opened.press("3")
         await opened.pane_says("── 3 user", "return a - b")
-        await opened.press("4")
+        await opened.press("5")
         await opened.pane_says('{"seq":3,"protocol"')
 
 
 async def test_panes_open_by_tab_and_click(crashed: Path) -> None:
     async with run(crashed) as opened:
-        for name in ("state", "conversation", "raw", "record"):
+        for name in ("state", "conversation", "changes", "raw", "record"):
             await opened.press("tab")
             assert opened.screen.pane.open_pane == name
         await opened.press("shift+tab")
@@ -277,7 +277,7 @@ async def test_folds(crashed: Path) -> None:
         await opened.pane_says("before touching anything")
         await opened.press("z")
         await opened.until(lambda: "before touching anything" not in opened.pane)
-        await opened.press("4", "Z")
+        await opened.press("5", "Z")
         await opened.pane_says("7b 22 73 65  71 22")
 
 
@@ -402,7 +402,19 @@ async def test_what_cannot_be_opened_says_why(tmp_path: Path, kind: str) -> None
         assert "run.json" in opened.text
         assert "⚠ unreadable" in opened.top
         await opened.press(
-            "down", "right", "right_square_bracket", "right_curly_bracket", "F", "y", "n", "t", "2", "3", "4"
+            "down",
+            "right",
+            "right_square_bracket",
+            "right_curly_bracket",
+            "F",
+            "y",
+            "n",
+            "t",
+            "2",
+            "3",
+            "4",
+            "Z",
+            "5",
         )
         await opened.press("colon", "1", "enter", "slash", "x", "enter", "Z", "enter")
         assert opened.pilot.app._exception is None
@@ -422,7 +434,7 @@ async def test_bytes_that_are_no_run_open_as_far_as_they_go(tmp_path: Path, data
     path.write_bytes(data)
     async with run(path, wait=False) as opened:
         await opened.until(lambda: opened.screen.reader is not None and opened.screen.reader.complete)
-        await opened.press("2", "3", "4", "Z", "down", "t", "right_curly_bracket", "1")
+        await opened.press("2", "3", "4", "Z", "5", "Z", "down", "t", "right_curly_bracket", "1")
         assert opened.pilot.app._exception is None
 
 
@@ -567,7 +579,7 @@ async def test_it_goes_back_to_the_screen_below(crashed: Path) -> None:
 async def test_a_long_record_does_not_hold_the_loop(tmp_path: Path) -> None:
     lines = [story.meta(1, "long", "begin"), story.assistant(2, 0, story.text("word\n" * 4_000_000))]
     async with run(story.write(tmp_path / "long.json", lines)) as opened:
-        for key in ("1", "2", "3", "4"):
+        for key in ("1", "2", "3", "4", "5"):
             await opened.press(key)
             assert await longest_gap(lambda: asyncio.sleep(0.2)) < 0.1, key
 

@@ -66,8 +66,14 @@ def test_run(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "pane"),
-    [("1", "call replace_text"), ("2", "end of file"), ("3", "open turn"), ("4", '{"seq":9')],
-    ids=["record", "state", "conversation", "raw"],
+    [
+        ("1", "call replace_text"),
+        ("2", "end of file"),
+        ("3", "open turn"),
+        ("4", "replace_text"),
+        ("5", '{"seq":9'),
+    ],
+    ids=["record", "state", "conversation", "changes", "raw"],
 )
 def test_panes(snap_compare: Compare, key: str, pane: str) -> None:
     before = ready(key, pane=pane, top="following")
@@ -85,7 +91,7 @@ def test_damage(snap_compare: Compare) -> None:
 
 
 def test_damage_in_hex(snap_compare: Compare) -> None:
-    before = ready("right_curly_bracket", "4", pane="7b 22 73 65")
+    before = ready("right_curly_bracket", "5", pane="7b 22 73 65")
     assert snap_compare(app(story.damaged(), at=4), terminal_size=(120, 40), run_before=before)
 
 
@@ -100,7 +106,7 @@ def test_text_of_all_scripts(snap_compare: Compare) -> None:
 
 
 def test_text_of_all_scripts_without_colour(snap_compare: Compare) -> None:
-    before = ready("4", pane="\\u001b[2J", top="seq 2 / 17")
+    before = ready("5", pane="\\u001b[2J", top="seq 2 / 17")
     shown = app(story.hostile(), "hostile", at=2, look="no-color")
     assert snap_compare(shown, terminal_size=(80, 40), run_before=before)
 

@@ -194,7 +194,7 @@ def test_the_screen_lists_them_and_opens_each(store: Path, home: Path) -> None:
         terminal.press("home")
         for _ in range(len(STATUS) + 1):
             terminal.press("enter", settle=0.1)
-            terminal.press("end", "4", "2", "1", settle=0.02)
+            terminal.press("end", "5", "4", "2", "1", settle=0.02)
             terminal.press("escape", "escape", settle=0.08)
             terminal.press("down", settle=0.05)
         terminal.wait("good", limit=5)
@@ -208,7 +208,7 @@ def test_the_screen_lists_them_and_opens_each(store: Path, home: Path) -> None:
 def test_a_hard_run_opens_scrolls_and_quits_quickly(store: Path, home: Path, name: str) -> None:
     with Terminal(refold("open", store / f"{name}.json"), env=environment(home)) as terminal:
         terminal.wait(name, limit=10)
-        for keys in (["end"], ["home"], ["pagedown"], ["4"], ["end"], ["2"], ["3"], ["1"]):
+        for keys in (["end"], ["home"], ["pagedown"], ["5"], ["4"], ["end"], ["2"], ["3"], ["1"]):
             started = time.perf_counter()
             length = len(terminal.sent)
             terminal.press(*keys, settle=0.05, limit=10)

@@ -164,7 +164,7 @@ def test_the_screens_change_nothing_in_run_directories(directories: Path, home: 
         terminal.press("down", "down", "s", "S", "end", "home", settle=0.3)
         terminal.press("/", *"text:calc", "enter", settle=0.05)
         terminal.press("r", settle=0.4)
-        terminal.press("escape", "enter", "2", "3", "4", "end", "escape", settle=0.1)
+        terminal.press("escape", "enter", "2", "3", "4", "5", "end", "escape", settle=0.1)
         assert terminal.quit() == 0
     with Terminal(refold("history", *where), env=environment(home)) as terminal:
         terminal.wait("3 conversations", limit=30)
@@ -216,7 +216,7 @@ def walk(terminal: Terminal) -> None:
     terminal.press("down", "down", "s", "S", "end", "home")
     terminal.press("/", *"completed", "enter", settle=0.03)
     terminal.press("enter", settle=0.2)
-    terminal.press("2", "3", "4", "1", "right", "]", "}", "end", "home", "t")
+    terminal.press("2", "3", "4", "5", "1", "right", "]", "}", "end", "home", "t")
     terminal.press("/", *"ledger", "enter", "n", "N", settle=0.03)
     terminal.press(":", "3", "enter", "?", "escape")
     terminal.press("d", settle=0.3)
@@ -236,7 +236,7 @@ def test_each_damaged_run_opens_and_changes_nothing(unchanged: Path, home: Path)
         path = unchanged / f"bad-{kind}.json"
         with Terminal(refold("open", path), env=environment(home)) as terminal:
             terminal.wait(f"bad-{kind}")
-            terminal.press("end", "2", "4", settle=0.03)
+            terminal.press("end", "2", "4", "5", settle=0.03)
 
             assert terminal.quit() == 0
 

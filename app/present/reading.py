@@ -11,6 +11,7 @@ from refold.app.lines import Line
 from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.peek import peek
+from refold.app.present.reading_changes import ReadingChanges
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop
 from refold.app.present.view import WINDOW
@@ -37,7 +38,7 @@ _LARGE: Final = 262_144
 """Runs above this many bytes may be shown from their end before they are read."""
 
 
-class Reading:
+class Reading(ReadingChanges):
     """Answers what the panes ask about one run; every answer costs a bounded number of bytes."""
 
     def __init__(self, reader: RunReader, window: Timeline | None = None) -> None:

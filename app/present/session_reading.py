@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, cast
 
 from refold.app.lines import Line, Role
 from refold.app.present import units
+from refold.app.present.changes import Fate
 from refold.app.present.conversation import WINDOW
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.reading import Reading
@@ -22,13 +23,15 @@ from refold.app.present.view import View
 from refold.core.errors import StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Record
+from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.manifest import Request
 from refold.core.rivumi.members import Members
-from refold.core.rivumi.timeline import EventTimeline
+from refold.core.rivumi.timeline import EventTimeline, Life
 from refold.core.status import RUNNING, Status
 from refold.core.store.session_reader import SessionReader
 from refold.core.store.session_standing import standing_of
 from refold.core.timeline import Timeline
+from refold.core.touches import Place
 
 _JUDGED_TO: Final = 32 << 20
 """Logs above this many bytes are not judged on the screen: its own program refuses half of that."""
@@ -182,6 +185,52 @@ class SessionReading(Reading):
             session.inner_runs(),
         )
         yield from session_state_lines(view, width)
+
+    def changes(self, index: int, width: int, view: View, *, held: bool = False) -> Iterator[Line | None]:
+        """Give the lines of the Changes pane for a row; at the end of the run what it left as well."""
+        yield from super().changes(index, width, view, held=held)
+        timeline = self._events
+        if index < 0 or view.scope == "record":
+            ended = index >= 0 and timeline.type_of(index).startswith("run.") and self._is_last_end(index)
+        else:
+            ended = self.reader.complete and index == timeline.items - 1
+        if ended:
+            from refold.app.present.patch import left_lines
+
+            yield from left_lines(self._session.patch(), width, view)
+
+    def _places(self, index: int) -> Sequence[Place]:
+        requested = self._requested(self._events.life(index))
+        return () if requested is None else (Place(requested, 0, index),)
+
+    def _requested(self, life: Life | None) -> int | None:
+        """Give the item that asked for a call; its arguments stand there."""
+        found = () if life is None else life.moments
+        return next((item for item, _ in found if self._events.type_of(item) == "tool.requested"), None)
+
+    def _fate(self, place: Place, *, held: bool) -> Fate:
+        life = self._events.life(place.call)
+        now = None if life is None else life.now
+        if now is None or now.state not in {"completed", "failed", "started"}:
+            words = {"denied": "denied", "cancelled": "cancelled", "abandoned": "abandoned"}
+            said = words.get(now.state if now is not None else "", "not started")
+            return Fate("·", f"{said}: it changed nothing", "dim")
+        if now.state == "started":
+            words_ = "started, no end yet" if held else "started, no end recorded: outcome unknown"
+            return Fate("·" if held else "?", words_, "dim" if held else "warn")
+        if now.state == "failed":
+            return Fate("✗", f"failed at seq {now.ended}: it changed nothing", "problem")
+        return Fate("✓", f"done at seq {now.ended}", "good", happened=True)
+
+    def _waiting(self, item: int) -> Sequence[Place]:
+        timeline = self._events
+        lives = (
+            timeline.item_at(call.requested) for call in self._open_at(item) if call.requested is not None
+        )
+        return [Place(requested, 0, item, unknown=True) for requested in lives if requested is not None]
+
+    def _open_at(self, item: int) -> Sequence[CallLife]:
+        return () if item < 0 or self.is_window else self._events.state_at(item).open_calls
 
     def ending(self, item: int, *, held: bool) -> str:
         """Say how the run ends where an item is its last one and no end of a run; else nothing."""

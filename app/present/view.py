@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Scope: TypeAlias = Literal["record", "sum", "whole"]
+"""Which changes are shown: of the record, all up to it with long ones folded, all up to it."""
+
+SCOPES: Final[tuple[Scope, ...]] = ("record", "sum", "whole")
 
 WINDOW: Final = 400
 """So many lines are laid out before the reader asks for earlier messages."""
@@ -13,5 +18,6 @@ class View(NamedTuple):
 
     thinking: bool = False
     unfolded: bool = False
+    scope: Scope = "record"
     thinking_key: str = "z"
     unfold_key: str = "Z"

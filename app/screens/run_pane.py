@@ -1,4 +1,4 @@
-"""The four panes beside the timeline: which one is shown, and its lines, made in slices behind the cursor."""
+"""The five panes beside the timeline: which one is shown, and its lines, made in slices behind the cursor."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from textual.message import Message
 from textual.strip import Strip
 
 from refold.app.lines import Cell, FixedRows, Line, Role, Rows
-from refold.app.loading import others_first
+from refold.app.loading import aside, others_first
 from refold.app.present.layout import cell, flow, marked
 from refold.app.present.reading import Reading
-from refold.app.present.view import WINDOW, View
+from refold.app.present.view import SCOPES, WINDOW, View
 from refold.app.safe import Safe
 from refold.app.widgets.bars import LineBar
 from refold.app.widgets.line_pager import LinePager
 from refold.core.errors import RefoldError
 
-PaneName = Literal["record", "state", "conversation", "raw"]
+PaneName = Literal["record", "state", "conversation", "changes", "raw"]
 
 PANES: Final[tuple[PaneName, ...]] = get_args(PaneName)
 
 _SLICE: Final = 0.002
 _SETTLED: Final = 0.06
 """Seconds after the last move of the cursor before the pane follows."""
+_LATE: Final = 0.15
+"""Seconds after which the lines that are made are shown, whatever is still being looked for."""
 _WINDOW_GROWTH: Final = 4
 
 
@@ -67,25 +69,30 @@ class PaneTabs(LineBar):
         """The names with their keys, as many as fit."""
         cells: list[Cell] = []
         for number, name in enumerate(PANES, 1):
-            title = self._title(name, width)
+            lead, title = self._title(name, width)
             if name == self._active:
-                cells.append(Cell(Safe(f" {number} {title} "), "brand"))
+                cells.append(Cell(Safe(f"{lead}{number} {title} "), "brand"))
             else:
-                cells += [Cell(Safe(f" {number} "), "key"), Cell(Safe(f"{title} "), "dim")]
+                cells += [Cell(Safe(f"{lead}{number} "), "key"), Cell(Safe(f"{title} "), "dim")]
         return tuple(cells)
 
     def on_click(self, event: events.Click) -> None:
         """Open the pane under the mouse."""
         start = 0
         for name in PANES:
-            start += len(self._title(name, self.size.width)) + 4
+            start += sum(map(len, self._title(name, self.size.width))) + 3
             if event.x < start:
                 self.post_message(self.Picked(name))
                 return
 
-    def _title(self, name: PaneName, width: int) -> str:
+    @staticmethod
+    def _title(name: str, width: int) -> tuple[str, str]:
+        """Give the blank before a name and the name, both as long as there is room."""
+        room = width - sum(len(pane) + 3 for pane in PANES)
         title = name.capitalize()
-        return title if width >= sum(len(pane) + 4 for pane in PANES) else title[:5]
+        return " " if room >= len(PANES) else "", title if room >= 0 else title[
+            : max(1, width // len(PANES) - 3)
+        ]
 
 
 class RunPane(Vertical):
@@ -181,6 +188,9 @@ class RunPane(Vertical):
             self._as_hex = not self._as_hex
         elif self._open == "conversation":
             self._window *= _WINDOW_GROWTH
+        elif self._open == "changes":
+            following = (SCOPES.index(self.view.scope) + 1) % len(SCOPES)
+            self.view = self.view._replace(scope=SCOPES[following])
         else:
             self.view = self.view._replace(unfolded=not self.view.unfolded)
         self.fill()
@@ -239,13 +249,15 @@ class RunPane(Vertical):
     async def _fill_lines(self, request: int, place: Place, width: int) -> None:
         lines: list[Line] = []
         shown = False
-        deadline = time.perf_counter() + _SLICE
+        began = time.perf_counter()
+        deadline = began + _SLICE
         for line in self._lines(place, width):
             if line is not None:
                 lines.append(marked(line, self.pattern))
             if time.perf_counter() < deadline:
                 continue
-            if self._open != "conversation" and len(lines) > self.pager.size.height:
+            late = time.perf_counter() > began + _LATE
+            if self._open != "conversation" and (len(lines) > self.pager.size.height or (late and lines)):
                 if shown:
                     self.pager.rows_changed()
                 else:
@@ -261,6 +273,8 @@ class RunPane(Vertical):
             self._show(
                 FixedRows(lines), len(lines) if self._open == "conversation" else self._top(place), place
             )
+        if self._open == "changes" and await self._coloured():
+            self._ask(0)
         if self.pattern is not None and self._open == "record":
             found = next(
                 (i for i, line in enumerate(lines) if any(part.role == "match" for part in line)), None
@@ -268,12 +282,24 @@ class RunPane(Vertical):
             if found is not None:
                 self.pager.reveal(found)
 
+    @staticmethod
+    async def _coloured() -> bool:
+        """Import what gives source text its colours, where that was missing; say whether it was."""
+        from refold.app.present import code
+
+        if not code.wanted:
+            return False
+        await aside(code.load)
+        return True
+
     def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
         item = place.reading.timeline.row(place.row).item if place.row >= 0 else -1
         if self._open == "record":
             yield from place.reading.record(place.row, width, self.view)
         elif self._open == "state":
             yield from place.reading.state(item, width, held=place.held)
+        elif self._open == "changes":
+            yield from place.reading.changes(place.row, width, self.view, held=place.held)
         else:
             yield from place.reading.conversation(item, width, self.view, self._window)
 
@@ -301,7 +327,8 @@ class RunPane(Vertical):
         """The line to begin with: the same record, or the same table of another record, keeps its place."""
         if self._shown is None or self._shown[0] != self._open:
             return 0
-        return self.pager.top if self._open == "state" or self._shown[1] == place.row else 0
+        keeps = self._open == "state" or self._shown[1] == place.row
+        return self.pager.top if keeps else 0
 
 
 class _Marked:

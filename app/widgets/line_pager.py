@@ -17,6 +17,8 @@ from refold.app.widgets.scroll_bar import QuickScrolled
 
 _REMEMBERED: Final = 512
 _STEP: Final = 8
+_GROUNDS: Final = {"added": "added-line", "removed": "removed-line"}
+"""What a line stands on that begins with a cell of this role."""
 
 
 class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
@@ -151,7 +153,9 @@ class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
         if strip is None:
             line = self._rows.line(index, width)
             taken = cells(line)
-            strip = self._strips[index] = self._painter.strip(line, max(taken, width), margin=margin)
+            ground = _GROUNDS.get(line[0].role, "") if line else ""
+            strip = self._painter.strip(line, max(taken, width), ground, margin=margin)
+            self._strips[index] = strip
             if taken > max(self._widest, width):
                 self._widest = taken
                 self.call_next(self._widen)

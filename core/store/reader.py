@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
-from refold.core.blocks import read_blocks
+from refold.core.blocks import read_blocks, result_is_denial
 from refold.core.columns import DAMAGE, META, RECOVERED
 from refold.core.errors import BadRecord, NotRegular
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
-from refold.core.records import AssistantRecord, Json, MetaRecord, Record
+from refold.core.records import AssistantRecord, Json, MetaRecord, Record, ToolResultRecord
 from refold.core.recover import without
 from refold.core.state import RunState
 from refold.core.store import index_cache
@@ -388,6 +388,16 @@ class RunReader:
             return ()
         calls = (block for block in read_blocks(record.message.content) if block.kind == "call")
         return tuple((ordinal, block.name, block.input) for ordinal, block in enumerate(calls))
+
+    def denied(self, item: int, longest: int) -> bool:
+        """Say whether a result, of so many bytes at most, tells that its call was not allowed to run."""
+        if self.timeline.columns.length[item] > longest:
+            return False
+        try:
+            record = self.record(item)
+        except BadRecord:
+            return False
+        return isinstance(record, ToolResultRecord) and result_is_denial(record.result)
 
     def hole(self, item: int) -> tuple[int, int] | None:
         """Give the bytes in the middle of a recovered item that are another record, or None."""

@@ -143,6 +143,10 @@ class SessionReader(RunReader):
         key = self.timeline.answered(item)
         return ((key, name if isinstance(name, str) else "", data.get("arguments")),)
 
+    def denied(self, item: int, longest: int) -> bool:
+        """Say nothing: an event that ends a call tells whether it went well."""
+        return False
+
     def _decoded(self, line: bytes) -> Event:
         decoder = self.decoder
         assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other

@@ -14,6 +14,8 @@ from refold.core.touches import Touches
 WHOLE: Final = 1 << 18
 """Records up to this many bytes are decoded at one go; of longer ones the long texts are left out."""
 _PIECE: Final = 1 << 18
+_DENIAL: Final = 16_384
+"""Results above this many bytes are no denial of a call."""
 
 
 class TouchReader:
@@ -37,14 +39,16 @@ class TouchReader:
         kind = timeline.columns.kind[item]
         if kind == RESULT:
             key = timeline.answered(item)
-            if key >= 0:
-                touches.end(key, item, ok=not timeline.is_error(item))
+            if touches.waits(key):
+                touches.end(
+                    key, item, ok=not timeline.is_error(item) and not self._reader.denied(item, _DENIAL)
+                )
             return
         if kind in {ASSISTANT, USER}:
             for key in touches.open_keys():
                 touches.give_up(key, item, may_have_run=timeline.may_have_run(key))
         if kind in {ASSISTANT, CALL} and timeline.own_calls(item):
-            line = yield from self._line(item)
+            line = yield from line_of(self._reader, item)
             try:
                 asked = self._reader.asked(item, line)
             except BadRecord:
@@ -53,14 +57,15 @@ class TouchReader:
             for ordinal, (key, name, arguments) in enumerate(asked):
                 touches.ask(key, item, ordinal, name, arguments)
 
-    def _line(self, item: int) -> Generator[None, None, bytes]:
-        """Read an item; of a long one its structure alone."""
-        where = self._reader.timeline.span(item)
-        if where.end - where.start <= WHOLE:
-            return self._reader.raw(item)
-        self.touches.unread += 1
-        skeleton = Skeleton()
-        for start in range(0, where.end - where.start, _PIECE):
-            skeleton.feed(self._reader.raw_part(item, start, _PIECE))
-            yield
-        return skeleton.bytes()
+
+def line_of(reader: RunReader, item: int, whole: int = WHOLE) -> Generator[None, None, bytes]:
+    """Read an item, in steps; of one that is longer than `whole` its structure without the long texts."""
+    where = reader.timeline.span(item)
+    length = where.end - where.start
+    if length <= whole:
+        return reader.raw(item)
+    skeleton = Skeleton()
+    for start in range(0, length, _PIECE):
+        skeleton.feed(reader.raw_part(item, start, min(_PIECE, length - start)))
+        yield
+    return skeleton.bytes()

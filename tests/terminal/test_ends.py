@@ -145,7 +145,7 @@ def test_other_surroundings(store: Path, home: Path, more: dict[str, str]) -> No
     for command in _screens(store).values():
         with Terminal(command, env=environment(home, **more)) as terminal:
             _shown(terminal)
-            terminal.press("down", "2", "4", "1", "?", "escape", settle=0.03)
+            terminal.press("down", "2", "4", "5", "1", "?", "escape", settle=0.03)
 
             assert terminal.quit() == 0
             assert wire.offences(bytes(terminal.sent)) == []

@@ -150,7 +150,7 @@ def test_a_broken_run_and_hostile_file_names(stores: dict[Style, Path], home: Pa
             terminal.wait(lambda screen: len(screen) > 200, limit=10)
             look_around(terminal)
             for _ in range(20 if path.name == "broken.json" else 2):
-                terminal.press("down", "4", "down", "1", settle=0.015)
+                terminal.press("down", "4", "down", "5", "1", settle=0.015)
             leave(terminal)
 
 
@@ -207,7 +207,20 @@ def test_in_tmux_title_clipboard_and_keys_stay_ours(stores: dict[Style, Path], h
         title = tmux("display-message", "-p", "#{pane_title}")
         tmux("respawn-pane", "-k", *command)
         _until(lambda: "all" in tmux("capture-pane", "-p"))
-        for keys in (["Home"], ["]"] * 40, ["3"], ["2"], ["]"] * 40, ["4"], ["]"] * 40, ["End"], ["1"]):
+        for keys in (
+            ["Home"],
+            ["]"] * 40,
+            ["3"],
+            ["2"],
+            ["]"] * 40,
+            ["4"],
+            ["Z"],
+            ["]"] * 40,
+            ["5"],
+            ["]"] * 40,
+            ["End"],
+            ["1"],
+        ):
             tmux("send-keys", *keys)
             time.sleep(0.25)
 

@@ -1,0 +1,250 @@
+"""The Changes pane: what a record changes in files, and what all up to it came to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from tests import run_story as story
+from tests.rivumi_cases import make
+
+from refold.app.lines import plain
+from refold.app.present import code
+from refold.app.present.reading import Reading, reading_of
+from refold.app.present.view import Scope, View
+from refold.core.composing import Files
+from refold.core.store.reader import RunReader
+from refold.core.store.touching import TouchReader
+from refold.core.touches import DELETED, MOVED, READ, WRITTEN
+
+PATCH = "*** Begin Patch\n*** Update File: notes.md\n@@\n a\n-b\n+c\n*** End Patch\n"
+
+
+def edited() -> list[bytes]:
+    """A run with edits that went well, one that failed, one that was denied, and one without an end."""
+    call, result = story.call, story.result
+    return [
+        story.meta(1, "edited", "Edit."),
+        story.assistant(
+            2,
+            0,
+            call("c1", "read_file", path="calc.py"),
+            call("c2", "replace_text", path="calc.py", old="a - b", new="a + b"),
+        ),
+        result(3, "c1", "x"),
+        result(4, "c2", "ok"),
+        story.assistant(5, 1, call("c3", "write_file", path="notes.md", content="a\nb\n")),
+        result(6, "c3", "ok"),
+        story.assistant(
+            7,
+            2,
+            call("c4", "apply_patch", input=PATCH),
+            call("c5", "replace_text", path="gone.py", old="x", new="y"),
+            call("c6", "write_file", path="denied.py", content="x"),
+        ),
+        result(8, "c4", "ok"),
+        result(9, "c5", "no such file", error=True),
+        result(10, "c6", json.dumps({"allowed": False, "reason": "no"})),
+        story.assistant(11, 3, call("c7", "replace_text", path="calc.py", old="a + b", new="b + a")),
+        result(12, "c7", "ok"),
+        story.assistant(13, 4, call("c8", "move_file", source="notes.md", destination="n.md")),
+        result(14, "c8", "ok"),
+        story.assistant(15, 5, call("c9", "delete_file", path="calc.py")),
+    ]
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Iterator[Reading]:
+    with RunReader.open(story.write(tmp_path / "edited.json", edited())) as reader:
+        reader.index_all()
+        yield reading_of(reader)
+
+
+def said(reading: Reading, seq: int, scope: Scope = "record", *, call: int = -1, width: int = 60) -> str:
+    item = reading.timeline.item_at(seq)
+    assert item is not None
+    row = reading.timeline.first_row(item) + call + 1
+    lines = reading.changes(row, width, View(scope=scope))
+    return "\n".join(plain(line).rstrip() for line in lines if line is not None)
+
+
+def test_a_record_shows_the_edits_of_its_calls_and_what_became_of_them(reading: Reading) -> None:
+    text = said(reading, 2)
+    assert "Changes of seq 2" in text
+    assert "replace_text  ✓ done at seq 4" in text
+    assert "▾ calc.py  +1 −1" in text
+    assert "- a - b\n+ a + b" in text
+    assert "read_file" not in text
+    assert said(reading, 4) == text.replace("seq 2 ", "seq 4 ")
+    assert "This record changes no file." in said(reading, 1)
+    assert "These calls change no file." in said(reading, 2, call=0)
+
+
+def test_what_did_not_happen_says_so(reading: Reading) -> None:
+    text = said(reading, 7)
+    assert "replace_text  ✗ failed at seq 9: it changed nothing" in text
+    assert "write_file  ✗ denied at seq 10: it changed nothing" in text
+    assert "delete_file  ? no result recorded: outcome unknown" in said(reading, 15)
+    assert "no result yet" in "\n".join(
+        plain(line) for line in reading.changes(reading.timeline.rows - 1, 60, View(), held=True) if line
+    )
+
+
+def test_a_patch_of_a_file_that_was_written_before_shows_the_lines_around_it(reading: Reading) -> None:
+    text = said(reading, 8)
+    assert "     1 a\n-    2 b\n+    2 c" in text
+
+
+def test_all_up_to_a_record_is_summed_up(reading: Reading) -> None:
+    text = said(reading, 12, "sum")
+    assert "All changes up to seq 12" in text
+    assert "2 files  +3 −1  by 4 calls" in text
+    # Two edits of one place are one.
+    assert "- a - b\n+ b + a" in text
+    assert "written whole: what stood there before is not recorded" in text
+    assert "+    1 a\n+    2 c" in text
+    assert "gone.py" not in text
+    assert "denied.py" not in text
+
+
+def test_an_open_edit_is_named_and_not_summed_up(reading: Reading) -> None:
+    text = said(reading, 15, "whole", width=100)
+    assert "? seq 15 may have changed calc.py: outcome unknown, it is not in the sum" in text
+    assert "▾ n.md  +2 −0   seq 5, 7, 13\n  renamed from notes.md" in text
+    assert "+ b + a" in text
+    # Going back in time is beginning again, not taking back.
+    assert said(reading, 4, "sum").count("▾") == 1
+    assert said(reading, 1, "sum").endswith("No call that came to its end changed a file.")
+    assert said(reading, 15, "whole", width=100) == text
+
+
+def test_source_text_has_colours_once_they_are_loaded(reading: Reading) -> None:
+    item = reading.timeline.item_at(5)
+    assert item is not None
+    code.wanted.clear()
+    said(reading, 2)
+    code.load()
+    assert not code.wanted
+    rows = [line for line in reading.changes(reading.timeline.first_row(1), 60, View()) if line]
+    assert [cell.role for line in rows for cell in line if cell.text == "a - b"] == []
+    found = code.parts("x.py", ["def f(a):", '    """one', '    two"""', "    return 1  # end", ""])
+    lines = [line for line in found if line is not None]
+    assert ["".join(text for text, _ in line) for line in lines] == [
+        "def f(a):", '    """one', '    two"""', "    return 1  # end", "",
+    ]  # fmt: skip
+    assert ("def", "json-word") in lines[0]
+    assert lines[2][-1][1] == "json-string"
+    assert ("# end", "dim") in lines[3]
+
+
+@pytest.mark.parametrize("width", [4, 12, 59, 200])
+@pytest.mark.parametrize("scope", get_args(Scope))
+def test_hostile_text_stays_on_its_lines(tmp_path: Path, scope: Scope, width: int) -> None:
+    lines = [story.meta(1, "hostile", "x")]
+    for number, words in enumerate(story.HOSTILE):
+        seq = 2 + 2 * number
+        lines.append(
+            story.assistant(
+                seq, number, story.call("c", "write_file", path=words.replace("\0", ""), content=words)
+            )
+        )
+        lines.append(story.result(seq + 1, "c", "ok"))
+    with RunReader.open(story.write(tmp_path / "hostile.json", lines)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        for row in range(0, reading.timeline.rows, 2):
+            for line in reading.changes(row, width, View(scope=scope)):
+                text = plain(line) if line is not None else ""
+                assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text)
+
+
+def test_a_call_of_many_megabytes_is_named_and_not_taken_apart(tmp_path: Path) -> None:
+    lines = [
+        story.meta(1, "long", "x"),
+        story.assistant(2, 0, story.call("c1", "write_file", content="line\n" * 600_000, path="long.txt")),
+        story.result(3, "c1", "ok"),
+    ]
+    with RunReader.open(story.write(tmp_path / "long.json", lines)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        for scope in get_args(Scope):
+            text = said(reading, 3, scope)
+            assert "long.txt" in text
+            assert "is too long to be shown here: Raw shows it" in text.replace("\n  ", " ")
+        assert reading.changing.touches.counts(2) == (1, 0)
+
+
+def test_touches_are_a_cut_at_any_record(reading: Reading) -> None:
+    timeline, index = reading.timeline, TouchReader(reading.reader)
+    for _ in index.extend(timeline.items):
+        pass
+    touches = index.touches
+
+    def at(seq: int) -> list[tuple[str, int]]:
+        item = timeline.item_at(seq)
+        assert item is not None
+        return [(touch.path, touch.kind) for touch in touches.latest(item, 100)]
+
+    assert at(2) == []
+    assert at(3) == [("calc.py", READ)]
+    assert at(4) == [("calc.py", WRITTEN), ("calc.py", READ)]
+    assert at(10) == [("notes.md", WRITTEN), ("calc.py", WRITTEN), ("calc.py", READ)]
+    assert at(14) == [("n.md", WRITTEN), ("notes.md", MOVED), ("calc.py", WRITTEN), ("calc.py", READ)]
+    last = timeline.items - 1
+    assert touches.counts(last) == (3, 1)
+    # The delete that never came to its end is open, not done.
+    assert [touch.kind for touch in touches.latest(last, 100) if touch.path == "calc.py"] == [WRITTEN, READ]
+    assert len(touches.open_keys()) == 1
+    assert DELETED not in [touch.kind for touch in touches.latest(last, 100)]
+    assert [touch.path for touch in touches.latest(last, 2)] == ["n.md", "notes.md"]
+
+
+def test_a_call_that_a_later_turn_leaves_behind_has_an_unknown_outcome(tmp_path: Path) -> None:
+    lines = [
+        *edited(),
+        story.native(16, "user", {"message": {"role": "user", "content": [story.text("Go on")]}}),
+    ]
+    with RunReader.open(story.write(tmp_path / "left.json", lines)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        assert "may have changed calc.py: outcome unknown" in said(reading, 16, "sum")
+        assert "The last change before it is of seq 15." in said(reading, 16)
+        found = [touch for touch in reading.changing.touches.latest(15, 100) if touch.unknown]
+        assert [(touch.path, touch.kind) for touch in found] == [("calc.py", DELETED)]
+
+
+def test_a_run_directory_shows_its_edits_and_what_it_left(tmp_path: Path) -> None:
+    with RunReader.open(make("12-terminal-completed", tmp_path)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        timeline = reading.timeline
+        calls = [row for row in range(timeline.rows) if timeline.row(row).kind == "call"]
+        texts = [
+            "\n".join(plain(line).rstrip() for line in reading.changes(row, 70, View()) if line)
+            for row in calls
+        ]
+        edit = next(text for text in texts if "replace_text" in text)
+        assert "✓ done at seq" in edit
+        assert "- a - b\n+ a + b" in edit
+        last = [
+            plain(line).rstrip() for line in reading.changes(timeline.rows - 1, 70, View(scope="sum")) if line
+        ]
+        assert "What the run left  changes.patch" in last
+        assert any(line.startswith("-") and "return a - b" in line for line in last)
+
+
+def test_a_run_directory_names_an_edit_without_an_end(tmp_path: Path) -> None:
+    with RunReader.open(make("04-tail-tool-started", tmp_path)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        last = [
+            plain(line) for line in reading.changes(reading.timeline.rows - 1, 70, View(scope="sum")) if line
+        ]
+        assert any("may have changed calc.py" in line for line in last)
+
+
+def test_the_files_of_a_part_go_on_by_themselves() -> None:
+    assert len(Files().part({"a"})) == 0
