@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -535,6 +536,26 @@ def test_the_cache_gives_rows_back_and_only_for_the_same_files(
     damaged = (tmp_path / "cache" / "directories.cache").read_bytes()
     (tmp_path / "cache" / "directories.cache").write_bytes(damaged[:-7])
     assert told(store, cache=tmp_path / "cache") == warm
+
+
+def test_what_the_system_failed_to_read_once_is_read_the_next_time(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("12-terminal-completed", store)
+    age(store)
+    open_ = os.open
+
+    def full(path: str | Path, flags: int, *more: int, **where: int) -> int:
+        if str(path).endswith("session.json"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return open_(path, flags, *more, **where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", full)
+        (row,) = told(store, cache=tmp_path / "cache").values()
+        assert row.status == "unreadable"
+    (row,) = told(store, cache=tmp_path / "cache").values()
+    assert row.status == "completed"
 
 
 def test_progress_is_told_while_directories_are_looked_at(store: Path) -> None:

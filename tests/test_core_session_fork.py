@@ -288,6 +288,29 @@ def test_a_plan_of_another_log_is_outdated(tmp_path: Path, repository: Path) -> 
     assert names(run.parent) == {run.name}
 
 
+def test_all_of_a_fork_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = case("04-tail-tool-started", tmp_path, repository)
+    done: list[str] = []
+    sync, rename = os.sync, Path.rename
+
+    def synced() -> None:
+        (building,) = (path for path in run.parent.iterdir() if path.name.startswith("."))
+        done.append(f"sync {sorted(path.name for path in building.iterdir())}")
+        sync()
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append(f"rename {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "sync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    fork(run, 14, child="child")
+    parts = ["events.jsonl", "request.json", "session.json", "workspace"]
+    assert done[-2:] == [f"sync {parts}", "rename child"]
+
+
 def test_an_id_that_is_taken_is_left_alone(tmp_path: Path, repository: Path) -> None:
     run = case("03-running-clean", tmp_path, repository)
     plan = plan_session_at(run, 3, child="taken")

@@ -150,11 +150,11 @@ def sweep(directory: Path, notes: NotesStore | None = None) -> int:
 def _remove(path: Path, notes: NotesStore | None) -> int:
     """Remove one such file, and what was noted about a run that was never made."""
     whole = path.with_name(f"{path.name[1:].partition('.')[0]}.json")
-    made = whole.exists() and whole.samefile(path)
     path.unlink()
-    if notes is not None and made:
-        _settle(notes, whole)
-    elif notes is not None:
+    if notes is not None:
+        if whole.exists():
+            # What was noted about it may still lie under the name that is gone; its first line leads there.
+            _settle(notes, whole)
         _forget(notes, path)
     return 1
 

@@ -23,6 +23,7 @@ from refold.core.repair import RepairPlan
 from refold.core.store.files import (
     append_durably,
     fsync_directory,
+    open_error,
     open_regular,
     read_range,
     shown,
@@ -120,8 +121,9 @@ def undo(path: Path, *, notes: NotesStore | None = None) -> Undone:
         side_file = _side_file(log, stem, size, None if notes is None else notes.read(path).repair)
         torn = _bytes_of(side_file)
         append_durably(own.fileno(), torn, log)
-        side_file.unlink()
+        # The run is as it was; a side file that stays is in nobody's way.
         with contextlib.suppress(OSError):
+            side_file.unlink()
             fsync_directory(log.parent)
     if notes is not None:
         with contextlib.suppress(StoreError, OSError):
@@ -162,8 +164,11 @@ def _side_files(path: Path, run_id: str, size: int | None) -> list[str]:
     """Give the names of the side files for bytes cut off at a size; of all where none is given."""
     where = r"\d+" if size is None else str(size)
     name = re.compile(rf"{re.escape(run_id)}\.{where}(?:\.\d+)?\.torn")
-    with os.scandir(path.parent) as entries:
-        return [entry.name for entry in entries if name.fullmatch(entry.name)]
+    try:
+        with os.scandir(path.parent) as entries:
+            return [entry.name for entry in entries if name.fullmatch(entry.name)]
+    except OSError as error:
+        raise open_error(path.parent, error) from error
 
 
 def _bytes_of(side_file: Path) -> bytes:

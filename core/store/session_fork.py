@@ -171,6 +171,8 @@ def carry_out_session(
             moment = now()
             replace_atomically(building / EVENTS, plan.event(moment))
             replace_atomically(building / MANIFEST, plan.manifest.stamped(moment).encode())
+            # The workspace is git's work: nobody else knows which files would have to be synced.
+            os.sync()
             fsync_directory(building)
             require_free_session(root, plan.child)
             building.rename(target)

@@ -55,13 +55,15 @@ class SessionReads:
             while not reading.step(SLICE):
                 yield progress
             row = reading.row(found)
+            settled = settled and reading.is_whole
         except RunNotFound:
             # A part of it vanished: the next look tells which.
             row, settled = closed(found, "its files went away while they were read", "E_MISSING"), False
         except StoreError as error:
-            row = closed(found, str(error), "E_PERM")
+            row, settled = closed(found, str(error), "E_PERM"), False
         except Exception as error:  # a fault of ours with one run must not take the others from the list
-            row = closed(found, f"a fault in refold: {type(error).__name__} while reading it", "")
+            note = f"a fault in refold: {type(error).__name__} while reading it"
+            row, settled = closed(found, note, ""), False
         else:
             if not settled and found.size > _SHORT:
                 self._live[path] = reading

@@ -79,6 +79,13 @@ class SessionReading:
         """Give the row; after `step` said True."""
         return summary(found, self._parts or Parts(), self._log)
 
+    @property
+    def is_whole(self) -> bool:
+        """False where the system failed on a part: the next try may succeed although nothing changed."""
+        parts = self._parts or Parts()
+        each = (parts.manifest, parts.request, parts.events, parts.result, parts.checkpoint)
+        return not any(part.state in {"unreadable", "not_permitted"} for part in each)
+
     def _begin(self) -> None:
         directory = self.path
         before = _stamp(directory / MANIFEST)

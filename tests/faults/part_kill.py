@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import signal
@@ -58,14 +59,13 @@ def _timed(goal: Goal, work: object) -> Goal:
 
 
 def _by_strace(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    turn = seed
+    rng = random.Random(seed)
     for name in SCENES:
         counted = calls(victims, name, directory / "count")
         for _ in range(ROUNDS[share]):
             for call in CALLS:
                 for number in range(1, counted[call] + 1):
-                    turn += 1
-                    if turn % STRIDE[share] == 0:
+                    if rng.random() * STRIDE[share] < 1:
                         fault = Fault(call, number, "kill")
                         _kill(goal, name, directory / "try", fault, victims.injected)
         goal.count("calls of the scenes", sum(counted.values()))
@@ -82,13 +82,12 @@ def counts(victims: Victims, name: str, directory: Path) -> dict[str, int]:
 
 
 def _by_failpoint(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    turn = seed
+    rng = random.Random(seed)
     stride = STRIDE[share] * (3 if traces() else 1)
     for name in SCENES:
         for call, count in counts(victims, name, directory / "count").items():
             for number in range(1, count + 1):
-                turn += 1
-                if turn % stride == 0:
+                if rng.random() * stride < 1:
                     how = "half" if call == "write" else "kill"
                     _kill(goal, name, directory / "try", Fault(call, number, how), victims.play)
 

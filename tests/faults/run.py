@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.faults.goals import Goal, Share, as_json, table
 
-PARTS = ("kill", "errors")
+PARTS = ("kill", "errors", "crash")
 
 
 def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:

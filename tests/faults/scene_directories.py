@@ -95,9 +95,13 @@ class ConversationForked:
     def play(directory: Path, say: object) -> None:
         """Make the fork."""
         (path,) = (directory / "conversations").iterdir()
-        plan = plan_fork_before(path, load_conversation(path).turns[1])
-        carry_out_fork(path, plan)
+        found = load_conversation(path)
         assert callable(say)
+        if found.refusal:
+            say(f"failed {path}: {found.refusal}")
+            return
+        plan = plan_fork_before(path, found.turns[1])
+        carry_out_fork(path, plan)
         say("made")
 
     def check(self, said: str) -> None:

@@ -44,6 +44,8 @@ class Scene:
                 self.torn, self.before = data[start : start + TORN], 4
                 path.write_bytes(data[: start + TORN])
             elif end == "unended":
+                # A whole record without its newline was never acknowledged, although it counts once found.
+                self.before = 4
                 path.write_bytes(data[:-1])
 
     def command(self, *failpoint: str) -> list[str]:
@@ -64,7 +66,7 @@ class Scene:
 
     def check(self, output: str) -> None:
         """Check that nothing is lost, and that the run can be opened and go on."""
-        acknowledged = [int(seq) for seq in re.findall(r"^ack (\d+)$", output, re.MULTILINE)]
+        acknowledged = [int(seq) for seq in re.findall(r"^(?:ack|open) (\d+)$", output, re.MULTILINE)]
         known = max([self.before, *acknowledged])
         store = JournalStore(self.directory)
         path = self.directory / "run.json"

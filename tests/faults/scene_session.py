@@ -19,6 +19,10 @@ CODES = {"ok", "in_flight_side_effect", "terminal", "manifest_missing", "request
 """The rows of the table that a kill of this writer can lead to."""
 
 
+def _is_ended(log: bytes) -> bool:
+    return not log or log.endswith(b"\n")
+
+
 class Scene:
     """A run before the child begins, and what must be true of it after the child ended, however it ended."""
 
@@ -43,7 +47,8 @@ class Scene:
         except RunNotFound:
             assert known < 0
             return None
-        if found.original.code == "invalid_event":
+        log = self.run / "events.jsonl"
+        if (self.run / "session.json").exists() and log.exists() and not _is_ended(log.read_bytes()):
             found = self._repaired()
         assert found.original.code in CODES | ({"workspace"} if self.scene == "create" else set())
         if not (self.run / "session.json").exists():
@@ -61,8 +66,7 @@ class Scene:
         return found
 
     def _repaired(self) -> Verdict:
-        """Cut off the event that was written in part; nothing else makes an event invalid here."""
-        assert not (self.run / "events.jsonl").read_bytes().endswith(b"\n")
+        """Put the end of the log right: an event was written in part, or without its newline."""
         store = SessionStore(self.root)
         plan = store.plan_repair(scenes.RUN)
         assert plan is not None

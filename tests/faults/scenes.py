@@ -103,7 +103,8 @@ def _command(scenario: str, *words: str) -> Scene:
 
     def play(directory: Path, say: Say) -> None:
         code, told = refold(directory, *words, "--only", "--root", str(directory / "runs"))
-        say(f"made {code}" if code == 0 else f"failed {code} {told}")
+        durable, noted = "not be synced" not in told, "could not be noted" not in told
+        say(f"made {durable} {noted}" if code == 0 else f"failed {code} {told}")
 
     return Scene(lambda directory: ForkScene(_made(directory), scenario, _IN_STATE), play)
 
