@@ -122,13 +122,13 @@ class Builder:
         self._cut(lengths)
         self.timeline.changed()
 
-    def snapshot(self) -> Snapshot | None:
-        """Give what is known as plain values; None for a run with damage, or while a tail is fed."""
+    def snapshot(self) -> bytes | None:
+        """Give what is known, packed for a cache; None for a run with damage, or while a tail is fed."""
         t = self.timeline
         if t.fold_error is not None or t.bad_line is not None or self._fold.suspect or self._before_tail:
             return None
         fold = {name: getattr(self._fold, name) for name in self._fold.__struct_fields__ if name != "suspect"}
-        return Snapshot(
+        kept = Snapshot(
             columns=[column.tobytes() for column in t.columns.arrays()],
             call_names=t.call_names.tobytes(),
             names=t.names,
@@ -140,13 +140,16 @@ class Builder:
             first_seconds=t.first_seconds,
             fold={**fold, "answered": sorted(self._fold.answered)},
         )
+        return msgspec.msgpack.encode(kept)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, kept: bytes | msgspec.Raw) -> None:
         """Take over what a snapshot knows; only for a builder that has been fed nothing.
 
         Raises:
+            msgspec.MsgspecError: it is no snapshot.
             ValueError: it does not belong together.
         """
+        snapshot = msgspec.msgpack.decode(kept, type=Snapshot)
         t = self.timeline
         for column, data in zip(t.columns.arrays(), snapshot.columns, strict=True):
             del column[:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,8 @@ from refold.core.rivumi.events_state import EventsState, events_state
 from refold.core.rivumi.kinds import KNOWN
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
+from refold.core.store.reader import RunReader
+from refold.core.timeline import Timeline
 
 RUN = "r"
 
@@ -140,6 +143,94 @@ def test_a_tail_that_grows_ends_in_what_reading_at_once_gives(
         at_once.state_at(item) for item in range(len(rows))
     ]
     assert grown.problem_items() == at_once.problem_items()
+
+
+@given(st.lists(events(), min_size=1, max_size=25), st.data())
+def test_a_kept_index_goes_on_as_one_that_was_never_kept(
+    drawn: list[tuple[str, dict[str, object]]], data: st.DataObject
+) -> None:
+    rows = [line(seq, kind, seq / 10, **fields) for seq, (kind, fields) in enumerate(drawn)]
+    cut = data.draw(st.integers(0, len(rows)))
+    first = EventBuilder(EventDecoder())
+    offset = 0
+    for number, text in enumerate(rows[:cut], 1):
+        first.feed(text, offset, number)
+        offset += len(text) + 1
+    kept = first.snapshot()
+    assert kept is not None
+    again = EventBuilder(EventDecoder())
+    for _ in again.restoring(kept):
+        pass
+    for number, text in enumerate(rows[cut:], cut + 1):
+        again.feed(text, offset, number)
+        offset += len(text) + 1
+    whole = built(b"\n".join([*rows, b""]))
+    timeline = again.timeline
+    assert timeline.columns.arrays() == whole.columns.arrays() or _with_nan(timeline) == _with_nan(whole)
+    assert timeline.names == whole.names
+    assert timeline.types == whole.types
+    assert timeline.findings == whole.findings
+    assert timeline.problem_items() == whole.problem_items()
+    for item in range(whole.items):
+        assert timeline.state_at(item) == whole.state_at(item)
+        assert timeline.history.life_of(item) == whole.history.life_of(item)
+        assert timeline.link(item) == whole.link(item)
+
+
+def _with_nan(timeline: Timeline) -> list[bytes]:
+    return [column.tobytes() for column in timeline.columns.arrays()]
+
+
+def _big(directory: Path, count: int = 600) -> Path:
+    run = directory / "big"
+    run.mkdir()
+    rows = [line(0, "run.created")]
+    for seq in range(1, count):
+        kind = ("tool.requested", "tool.started", "tool.completed")[seq % 3]
+        call = {"tool_call_id": f"c{(seq - seq % 3) // 3}", "name": "read_file", "effect": "read"}
+        rows.append(
+            line(seq, kind, seq % 60, **call, ok=True, preview="x" * 2000, arguments={"n": "y" * 900})
+        )
+    (run / "events.jsonl").write_bytes(b"\n".join([*rows, b""]))
+    os.utime(run / "events.jsonl", (1_700_000_000, 1_700_000_000))
+    return run
+
+
+def test_a_big_log_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
+    run, cache = _big(tmp_path), tmp_path / "cache"
+    with RunReader.open(run) as reader:
+        first = reader.index_all()
+        assert reader.keep_index(cache)
+    with RunReader.open(run, cache=cache) as reader:
+        again = reader.index_all()
+        assert reader.bytes_read < 200_000 < reader.size
+        assert _with_nan(again) == _with_nan(first)
+        assert again.tool_names() == ("read_file",)
+    with (run / "events.jsonl").open("ab") as log:
+        log.write(line(600, "run.completed", terminal_reason="verified") + b"\n")
+    with RunReader.open(run, cache=cache) as grown, RunReader.open(run) as fresh:
+        assert _with_nan(grown.index_all()) == _with_nan(fresh.index_all())
+        assert grown.bytes_read < 200_000
+
+
+@pytest.mark.parametrize("what", ["rewritten", "torn entry", "damaged", "torn tail"])
+def test_an_index_that_does_not_fit_is_not_used(tmp_path: Path, what: str) -> None:
+    run, cache = _big(tmp_path), tmp_path / "cache"
+    log = run / "events.jsonl"
+    if what in {"damaged", "torn tail"}:
+        log.write_bytes(log.read_bytes() + (b"bad\n" if what == "damaged" else b'{"seq'))
+        os.utime(log, (1_700_000_000, 1_700_000_000))
+    with RunReader.open(run) as reader:
+        reader.index_all()
+        assert reader.keep_index(cache) == (what in {"rewritten", "torn entry"})
+    if what == "rewritten":
+        log.write_bytes(log.read_bytes().replace(b"read_file", b"list_file"))
+    for file in (cache / "index").iterdir() if what == "torn entry" else ():
+        raw = file.read_bytes()
+        file.write_bytes(raw[:-3000] + b"\xc1" * 3000)
+    with RunReader.open(run, cache=cache) as stale, RunReader.open(run) as fresh:
+        assert _with_nan(stale.index_all()) == _with_nan(fresh.index_all())
+        assert stale.timeline.tool_names() == fresh.timeline.tool_names()
 
 
 def test_calls_are_joined_by_id_in_a_parallel_batch() -> None:

@@ -155,7 +155,7 @@ class RunScreen(RunMovesScreen):
     @work(group="file", exclusive=True)
     async def _read_file(self) -> None:
         try:
-            async for event in run_file.follow(self._open):
+            async for event in run_file.follow(self._open, self._cache):
                 match event:
                     case run_file.Opened(reader=reader, why=why):
                         self._opened(reader, why)
@@ -173,9 +173,12 @@ class RunScreen(RunMovesScreen):
             self._refused = True
             self._draw_top()
 
+    @property
+    def _cache(self) -> Path | None:
+        return self._settings.cache_dir if self._settings is not None else None
+
     def _open(self) -> RunReader:
-        cache = self._settings.cache_dir if self._settings is not None else None
-        return RunReader.open(self.path, hint=self._hint, cache=cache)
+        return RunReader.open(self.path, hint=self._hint, cache=self._cache)
 
     def _opened(self, reader: RunReader, why: Change | None) -> None:
         if why is not None:

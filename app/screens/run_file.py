@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.app.loading import others_first
@@ -45,8 +47,12 @@ class Back(NamedTuple):
 FileEvent = Opened | Read | Gone | Back
 
 
-async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEvent]:
+async def follow(open_reader: Callable[[], RunReader], cache: Path | None = None) -> AsyncIterator[FileEvent]:
     """Open a run and tell everything that happens to its file, until cancelled; the reader is closed then.
+
+    Args:
+        open_reader: Opens it.
+        cache: Where the finished index of a run directory is kept; the list keeps those of journals.
 
     Raises:
         StoreError: the file cannot be opened in the first place, or not be read.
@@ -57,6 +63,8 @@ async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEven
         while True:
             async for event in _index(reader):
                 yield event
+            if reader.complete and cache is not None and reader.session is not None:
+                _keep(reader, cache)
             if reader.complete:
                 async for event in _wait(reader):
                     yield event
@@ -73,6 +81,13 @@ async def follow(open_reader: Callable[[], RunReader]) -> AsyncIterator[FileEven
                 yield Opened(reader, change)
     finally:
         reader.close()
+
+
+def _keep(reader: RunReader, cache: Path) -> None:
+    """Keep a finished index, on a thread that nobody waits for."""
+    keeping = reader.keeping(cache)
+    if keeping is not None:
+        threading.Thread(target=keeping, name="refold-index", daemon=True).start()
 
 
 async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:

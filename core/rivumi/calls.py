@@ -5,6 +5,7 @@ Never by position: a parallel batch, a hook or a nested agent may stand between 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
@@ -91,6 +92,16 @@ class Calls:
         other._lives, other._latest = self._lives.copy(), self._latest.copy()  # noqa: SLF001
         other._transactions = self._transactions.copy()  # noqa: SLF001
         return other
+
+    def transactions(self) -> list[int]:
+        """Give the numbers of the lives that a transaction of a nested agent began."""
+        return sorted(self._transactions)
+
+    def take_over(self, lives: Sequence[CallLife], transactions: Sequence[int]) -> None:
+        """Go on from lives that were folded before; only for a fold that was fed nothing."""
+        self._lives = [*lives]
+        self._latest = {life.id: at for at, life in enumerate(lives)}
+        self._transactions = set(transactions)
 
     def lives(self) -> tuple[CallLife, ...]:
         """Give all lives, in the order in which they began."""

@@ -6,8 +6,11 @@ Arguments of calls are not held here; whoever shows one reads its event.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from refold.core.rivumi.calls import CallLife, Calls
 from refold.core.rivumi.events import Event
@@ -46,6 +49,72 @@ class _Told(Calls):
     def _set(self, at: int, life: CallLife) -> None:
         super()._set(at, life)
         self.changed.append(at)
+
+
+class KeptHistory(msgspec.Struct, array_like=True):
+    """A history for a cache: pieces that are each quick to take over."""
+
+    plain: list[msgspec.Raw]
+    lives: list[msgspec.Raw]
+    of_item: list[msgspec.Raw]
+    approvals: list[msgspec.Raw]
+    transactions: list[int]
+
+
+class _Moment(NamedTuple):
+    """A `CallLife` without its arguments, which nobody holds here."""
+
+    id: str
+    name: str
+    effect: str
+    requested: int | None
+    asked: int | None
+    decided: int | None
+    decision: str
+    started: int | None
+    ended: int | None
+    ok: bool | None
+    error: str
+    exit_code: int | None
+    abandoned: int | None
+
+    @property
+    def life(self) -> CallLife:
+        """What it stands for."""
+        return CallLife(
+            self.id,
+            self.name,
+            self.effect,
+            None,
+            self.requested,
+            self.asked,
+            self.decided,
+            self.decision,
+            self.started,
+            self.ended,
+            self.ok,
+            self.error,
+            self.exit_code,
+            self.abandoned,
+        )
+
+
+_PIECE: Final = 256
+_plain_pieces = msgspec.msgpack.Decoder(list[tuple[int, _Plain]])
+_lives_pieces = msgspec.msgpack.Decoder(list[list[tuple[int, _Moment]]])
+_item_pieces = msgspec.msgpack.Decoder(list[tuple[int, int]])
+_approval_pieces = msgspec.msgpack.Decoder(list[tuple[str, list[tuple[int, Approval]]]])
+
+
+def _fields(life: CallLife) -> tuple[object, ...]:
+    fields = msgspec.structs.astuple(life)
+    at = CallLife.__struct_fields__.index("arguments")
+    return (*fields[:at], *fields[at + 1 :])
+
+
+def _packed(items: Sequence[object]) -> Iterator[msgspec.Raw]:
+    for first in range(0, len(items), _PIECE):
+        yield msgspec.Raw(msgspec.msgpack.encode(items[first : first + _PIECE]))
 
 
 class History:
@@ -161,6 +230,46 @@ class History:
             for changes in self._lives
             if changes[-1][1].open
         )
+
+    def kept(self) -> KeptHistory:
+        """Give all that is known as packed pieces."""
+        return KeptHistory(
+            [*_packed(self._plain)],
+            [*_packed([[(item, _fields(life)) for item, life in changes] for changes in self._lives])],
+            [*_packed(self._of_item)],
+            [*_packed([*self._approvals.items()])],
+            self._calls.transactions(),
+        )
+
+    def restoring(self, kept: KeptHistory) -> Iterator[None]:
+        """Take over what was known, piece by piece; only for a history that was fed nothing.
+
+        Raises:
+            msgspec.MsgspecError: a piece is none.
+        """
+        for piece in kept.plain:
+            self._plain += _plain_pieces.decode(piece)
+            yield None
+        for piece in kept.lives:
+            lives = _lives_pieces.decode(piece)
+            self._lives += [[(item, moment.life) for item, moment in changes] for changes in lives]
+            yield None
+        for piece in kept.of_item:
+            self._of_item += _item_pieces.decode(piece)
+            yield None
+        for piece in kept.approvals:
+            self._approvals.update(_approval_pieces.decode(piece))
+            yield None
+        self._calls.take_over([changes[-1][1] for changes in self._lives], kept.transactions)
+        yield None
+        self._open = sum(changes[-1][1].open for changes in self._lives)
+        fold = self._fold
+        fold.approvals = {request: changes[-1][1] for request, changes in self._approvals.items()}
+        if self._plain:
+            last = self._plain[-1][1]
+            fold.named = {"provider": last.provider, "model": last.model, "base_sha": last.base_sha}
+            fold.phase, fold.step, fold.used = last.phase, last.step, [*last.tokens]
+            fold.resumes, fold.reason = last.resumes, last.reason
 
     def mark(self) -> None:
         """Remember this moment, so that `take_back` can return to it."""

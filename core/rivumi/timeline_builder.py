@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ from refold.core.formats.rivumi import KINDS, EventDecoder
 from refold.core.records import Json
 from refold.core.rivumi.budget import seconds_of
 from refold.core.rivumi.events import BOM, Event, damage_code
+from refold.core.rivumi.history import KeptHistory
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.manifest import tokens_of
 from refold.core.rivumi.members import Members
@@ -95,6 +97,20 @@ class _Sums(msgspec.Struct):
 
     def copy(self) -> _Sums:
         return msgspec.structs.replace(self, missing=self.missing.copy())
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """Everything a builder knows, as plain values."""
+
+    columns: list[bytes]
+    types: bytes
+    names: list[str]
+    reasons: list[tuple[int, str]]
+    marks: list[tuple[int, str, int, int, str]]
+    first_seconds: float | None
+    external: bool
+    sums: _Sums
+    history: KeptHistory
 
 
 class EventBuilder:
@@ -178,8 +194,48 @@ class EventBuilder:
             t.first_seconds = None
         t.changed()
 
-    def snapshot(self) -> None:
-        """Give nothing: these indexes are not kept."""
+    def snapshot(self) -> bytes | None:
+        """Give what is known, packed for a cache; None for a log with damage, or while a tail is fed."""
+        t = self.timeline
+        if t.breaks is not None or self._before_tail is not None or DAMAGE in t.columns.kind:
+            return None
+        kept = _Kept(
+            columns=[column.tobytes() for column in t.columns.arrays()],
+            types=t.types.tobytes(),
+            names=t.names,
+            reasons=t.reasons,
+            marks=[(*mark,) for mark in t.marks],
+            first_seconds=t.first_seconds,
+            external=t.external,
+            sums=self._sums,
+            history=t.history.kept(),
+        )
+        return msgspec.msgpack.encode(kept)
+
+    def restoring(self, kept: bytes | msgspec.Raw) -> Iterator[None]:
+        """Take over what a snapshot knows, piece by piece; only for a builder that has been fed nothing.
+
+        The rows are there once all is taken over.
+
+        Raises:
+            msgspec.MsgspecError: it is no snapshot.
+            ValueError: it does not belong together.
+        """
+        snapshot = msgspec.msgpack.decode(kept, type=_Kept)
+        t = self.timeline
+        yield from t.history.restoring(snapshot.history)
+        t.types.frombytes(snapshot.types)
+        t.names, t.reasons = snapshot.names, snapshot.reasons
+        t.marks = [Mark(*mark) for mark in snapshot.marks]
+        t.first_seconds, t.external = snapshot.first_seconds, snapshot.external
+        self._names = {name: index for index, name in enumerate(t.names)}
+        self._sums = snapshot.sums
+        for column, data in zip(t.columns.arrays(), snapshot.columns, strict=True):
+            del column[:]
+            column.frombytes(data)
+        if not t.columns.fit():
+            raise ValueError("columns of different length")
+        t.changed()
 
     def _event(self, line: bytes) -> Event:
         """Decode what counts; raise BadRecord where the line is no event."""

@@ -15,7 +15,6 @@ import msgspec
 
 from refold.core.errors import RefoldError
 from refold.core.store.files import private_directory, replace_atomically
-from refold.core.timeline_builder import Snapshot
 from refold.core.version import __version__
 
 SMALLEST = 1 << 20
@@ -44,14 +43,14 @@ class Place(NamedTuple):
 class _Entry(msgspec.Struct, array_like=True):
     layout: str
     place: tuple[int, int, int, int, int, bytes, bytes]
-    snapshot: Snapshot
+    snapshot: msgspec.Raw
 
 
 def _file(cache: Path, device: int, inode: int) -> Path:
     return cache / "index" / f"{device:x}-{inode:x}.index"
 
 
-def save(cache: Path, place: Place, snapshot: Snapshot) -> bool:
+def save(cache: Path, place: Place, snapshot: bytes) -> bool:
     """Keep a snapshot; False where that was not worth it or not possible, which is never an error."""
     if place.offset < SMALLEST or time.time() - place.mtime_ns / 1e9 < _YOUNG:
         return False
@@ -59,13 +58,13 @@ def save(cache: Path, place: Place, snapshot: Snapshot) -> bool:
     try:
         private_directory(cache)
         private_directory(target.parent)
-        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, (*place,), snapshot)))
+        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, (*place,), msgspec.Raw(snapshot))))
     except (OSError, RefoldError):
         return False
     return True
 
 
-def load(cache: Path, device: int, inode: int) -> tuple[Place, Snapshot] | None:
+def load(cache: Path, device: int, inode: int) -> tuple[Place, msgspec.Raw] | None:
     """Give what was kept for a file, or None; whether it still fits is for the caller to see."""
     try:
         entry = msgspec.msgpack.decode(_file(cache, device, inode).read_bytes(), type=_Entry)

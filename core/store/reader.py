@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -84,6 +84,8 @@ class RunReader:
         self._has_tail = False
         self._before_tail = 0
         self._foot = b""
+        self._cached: index_cache.Place | None = None
+        """What the cache has kept of this run."""
         self.complete = False
         """True once the index has reached the end of the file; growth makes it False again."""
         self._meta: tuple[int, MetaRecord | None] = (-1, None)
@@ -109,7 +111,7 @@ class RunReader:
                 raise
             from refold.core.store.session_reader import open_session
 
-            return open_session(path)
+            return open_session(path, cache)
         try:
             reader = cls(path, fd, hint)
             if cache is not None and reader.size >= index_cache.SMALLEST:
@@ -185,30 +187,42 @@ class RunReader:
         if found is None:
             return False
         place, snapshot = found
-        if not isinstance(self._builder, Builder):
-            return False
         same_file = (now.st_dev, now.st_ino) == (place.device, place.inode) and now.st_size >= place.offset
         if not same_file or (now.st_size == place.offset and now.st_mtime_ns != place.mtime_ns):
             return False
         if place.head != self._head[:_FOOT] or place.foot != self._foot_bytes(place.offset):
+            return False
+        if not self._restore(snapshot):
+            return False
+        self._scanner = Scanner(self._pread, offset=place.offset, number=place.number)
+        self._cached = place
+        return True
+
+    def _restore(self, snapshot: msgspec.Raw) -> bool:
+        """Take over an index; False where it is none."""
+        if not isinstance(self._builder, Builder):
             return False
         try:
             self._builder.restore(snapshot)
         except (msgspec.MsgspecError, ValueError, AttributeError):
             self._builder = self._new_builder()
             return False
-        self._scanner = Scanner(self._pread, offset=place.offset, number=place.number)
         return True
 
     def keep_index(self, cache: Path) -> bool:
         """Keep the finished index in a cache directory; False where it is not worth keeping."""
-        builder = self._builder
-        if not isinstance(builder, Builder) or not self.complete or self._has_tail:
-            return False
-        snapshot = builder.snapshot()
-        if snapshot is None:
-            return False
-        now = os.fstat(self._fd)
+        keeping = self.keeping(cache)
+        return keeping is not None and keeping()
+
+    def keeping(self, cache: Path) -> Callable[[], bool] | None:
+        """Give the work of keeping the finished index, for a thread; None where it is not worth it.
+
+        The thread reads nothing of the file, which may be closed by then, and keeps no index that grew
+        under its eyes.
+        """
+        if not self.complete or self._has_tail or self._scanner.offset < index_cache.SMALLEST:
+            return None
+        now, builder, items = os.fstat(self._fd), self._builder, self.timeline.items
         place = index_cache.Place(
             device=now.st_dev,
             inode=now.st_ino,
@@ -218,7 +232,16 @@ class RunReader:
             head=self._head[:_FOOT],
             foot=self._foot_bytes(self._scanner.offset),
         )
-        return index_cache.save(cache, place, snapshot)
+        if place == self._cached:
+            return None
+
+        def keep() -> bool:
+            snapshot = builder.snapshot()
+            if snapshot is None or builder.timeline.items != items:
+                return False
+            return index_cache.save(cache, place, snapshot)
+
+        return keep
 
     def step(self, seconds: float) -> bool:
         """Index for at most about so long.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
+
+import msgspec
 
 from refold.core.errors import BadRecord, CorruptJournal, StoreError
 from refold.core.findings import Finding
@@ -19,8 +23,10 @@ from refold.core.rivumi.snapshot import Part, Snapshot
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.state import RunState
+from refold.core.store import index_cache
 from refold.core.store.files import open_error, open_regular, shown
 from refold.core.store.reader import Change, RunReader
+from refold.core.store.scan import Scanner
 from refold.core.store.session_files import part_of, read_run
 from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_run_directory
 
@@ -51,6 +57,8 @@ class SessionReader(RunReader):
         self.session = self
         self.log_problem = log_problem
         self._seen = self._marks()
+        self._restoring: Iterator[None] | None = None
+        """An index that is being taken over from the cache, piece by piece."""
         self._kept: tuple[object, _Facts] | None = None
         """Manifest and request as they were read, and of which state of the files."""
         if log_problem:
@@ -93,6 +101,31 @@ class SessionReader(RunReader):
         if kept is None or kept[0] != self._seen:
             kept = self._kept = (self._seen, _facts(self.path))
         return kept[1]
+
+    def step(self, seconds: float) -> bool:
+        """Index for at most about so long; what the cache knows is taken over first.
+
+        Returns:
+            True when the end of the file has been reached.
+        """
+        until = time.perf_counter() + seconds
+        try:
+            for _ in self._restoring or ():
+                if time.perf_counter() >= until:
+                    self.complete = False
+                    return False
+        except (msgspec.MsgspecError, ValueError, LookupError):
+            self._builder = self._new_builder()
+            self._scanner = Scanner(self._pread)
+        self._restoring = None
+        return super().step(max(0.0, until - time.perf_counter()))
+
+    def _restore(self, snapshot: msgspec.Raw) -> bool:
+        """Begin to take an index over; `step` goes on with it."""
+        builder = self._builder
+        assert isinstance(builder, EventBuilder)  # noqa: S101 - made below
+        self._restoring = builder.restoring(snapshot)
+        return True
 
     def part(self, name: str, limit: int = _LONGEST_SIDE) -> Part:
         """Give one of the files of the run as it is now."""
@@ -227,8 +260,12 @@ def _mark(path: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def open_session(path: Path) -> SessionReader:
+def open_session(path: Path, cache: Path | None = None) -> SessionReader:
     """Open a run directory; one without a log, or with one that cannot be read, is opened too.
+
+    Args:
+        path: The directory.
+        cache: Where finished indexes are kept; None for no cache.
 
     Raises:
         StoreError: it cannot be looked into.
@@ -241,10 +278,13 @@ def open_session(path: Path) -> SessionReader:
         problem = f"{EVENTS}: {str(error).removeprefix(f'{shown(file)}: ')}"
         fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return SessionReader(path, file, fd, problem)
+        reader = SessionReader(path, file, fd, problem)
+        if cache is not None and reader.size >= index_cache.SMALLEST:
+            reader.take_cached(cache)
     except BaseException:
         os.close(fd)
         raise
+    return reader
 
 
 def _log_of(path: Path) -> Path:
