@@ -22,7 +22,7 @@ State: TypeAlias = Literal[
 ]
 
 
-class CallLife(msgspec.Struct, frozen=True):
+class CallLife(msgspec.Struct, frozen=True, gc=False):
     """One call of a tool, or one check, from the request to its end; each moment is a sequence."""
 
     id: str

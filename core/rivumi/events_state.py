@@ -18,7 +18,7 @@ _AT_WORK: Final = frozenset({"preparing", "running", "verifying", "paused"})
 """Phases that no event tells apart."""
 
 
-class Approval(msgspec.Struct, frozen=True, array_like=True):
+class Approval(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One question whether something may be done, and its answer."""
 
     request_id: str
