@@ -371,6 +371,46 @@ def test_findings_on_lines_name_their_place() -> None:
     assert found[0].allowed.fork_to == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"created_at": "yesterday"}, "its own program refuses created_at: "),
+        ({"created_at": "2026-13-40T00:00:00Z"}, "its own program refuses created_at: "),
+        ({"sequence": 4, "run_id": ""}, "its own program refuses run_id: "),
+        ({"data": {"text": "a\u2028b"}}, "a text holds U+2028, at which its own program cuts the line"),
+    ],
+)
+def test_a_line_that_only_the_original_refuses_is_named(change: dict[str, object], words: str) -> None:
+    whole = snapshot_of("03-running-clean")
+    rows = whole.events.data.split(b"\n")[:-1]
+    rows[4] = canonical({**json.loads(rows[4]), **change})
+    log = b"".join(row + b"\n" for row in rows)
+    snapshot = msgspec.structs.replace(whole, events=Part("events.jsonl", "read", log, len(log)))
+    found = [one for one in findings(snapshot) if one.code == "E_BAD_RECORD"]
+    assert [(one.line, one.seq) for one in found] == [(5, 4)]
+    assert found[0].message.startswith(f"line 5: {words}")
+    assert log[found[0].start : found[0].end] == rows[4]
+    assert verdict(snapshot).original.code == "invalid_event"
+
+
+@pytest.mark.parametrize("name", ["session.json", "request.json"])
+def test_a_file_that_is_not_utf8_is_named_with_its_byte(name: str) -> None:
+    whole = snapshot_of("03-running-clean")
+    part = whole.manifest if name == "session.json" else whole.request
+    at = part.data.index(b"scripted" if name == "session.json" else b"calc")
+    data = part.data[:at] + b"\xff" + part.data[at:]
+    broken = Part(name, "read", data, len(data))
+    snapshot = (
+        msgspec.structs.replace(whole, manifest=broken)
+        if name == "session.json"
+        else msgspec.structs.replace(whole, request=broken)
+    )
+    found = [one for one in findings(snapshot) if one.code == "E_BAD_UTF8"]
+    assert [(one.start, one.end, one.severity) for one in found] == [(at, at + 1, "error")]
+    assert found[0].message == f"{name}: byte {at} is not UTF-8: its own program cannot read the file"
+    assert verdict(snapshot).outcome == "refuse"
+
+
 def test_a_long_list_of_findings_is_cut() -> None:
     whole = snapshot_of("03-running-clean")
     log = b"\n".join([b"{"] * 5000 + [b""])

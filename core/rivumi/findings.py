@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from refold.core.findings import CODES, Allowed, Finding, Severity
 from refold.core.rivumi import schema
 from refold.core.rivumi.events import BadLine, Event, EventLog
@@ -14,7 +16,7 @@ from refold.core.rivumi.manifest import dangling
 from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.replay import MAX_LINE
 from refold.core.rivumi.snapshot import RESUME_LIMIT, Part, PartState, Snapshot
-from refold.core.rivumi.verdict import Verdict, verdict, workspace_problem
+from refold.core.rivumi.verdict import UNICODE_ENDS, Verdict, verdict, workspace_problem
 
 _CODES: Final[dict[PartState, str]] = {
     "link": "E_NOT_REGULAR",
@@ -116,9 +118,22 @@ def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         part = snapshot.manifest if name == "session.json" else snapshot.request
         if problem and part.known:
             yield make(code, f"{name}: {problem}")
+        elif part.known and (at := _not_utf8(part.data)) is not None:
+            text = f"{name}: byte {at} is not UTF-8: its own program cannot read the file"
+            found = make("E_BAD_UTF8", text, remedy="it is read here as well as can be; mend a copy of it")
+            yield msgspec.structs.replace(found, start=at, end=at + 1)
     for name in snapshot.litter:
         text = f"{name}: left behind when a write was interrupted"
         yield make("E_FORK_PARTIAL", text, severity="info", remedy="nobody reads it; it can be removed")
+
+
+def _not_utf8(data: bytes) -> int | None:
+    """Give the first byte that is not UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _leads(part: Part) -> str:
@@ -149,7 +164,10 @@ def _lines(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         other = [event for event in log.events if event.task_id not in {None, task}]
         for event in other[:_FIRST]:
             yield make("E_FOREIGN_RUN", f"the event is of task {event.task_id}", event)
-    yield from islice(_oddities(make, log, external=not snapshot.manifest.known), 3 * _FIRST)
+    external = not snapshot.manifest.known
+    yield from islice(_oddities(make, log, external=external), 3 * _FIRST)
+    if not external:
+        yield from islice(_refused(make, snapshot.events.data, log), _FIRST)
 
 
 def _oddities(make: _Maker, log: EventLog, *, external: bool) -> Iterator[Finding]:
@@ -161,6 +179,27 @@ def _oddities(make: _Maker, log: EventLog, *, external: bool) -> Iterator[Findin
         if event.end - event.start > MAX_LINE:
             text = f"the line has {event.end - event.start} bytes; the original's replay refuses it"
             yield make("E_OVERSIZE", text, event)
+
+
+def _refused(make: _Maker, data: bytes, log: EventLog) -> Iterator[Finding]:
+    """Name the lines that its own program's resume refuses, though they are read here."""
+    for event in log.events:
+        if event.odd:
+            continue
+        try:
+            text = data[event.start : event.end].decode()
+        except UnicodeDecodeError:
+            continue
+        mark = next((mark for mark in UNICODE_ENDS if mark in text), "")
+        if mark:
+            what = f"a text holds U+{ord(mark):04X}, at which its own program cuts the line"
+            remedy = "its own program resumes no such log; a fork takes the event along"
+            yield make("E_BAD_RECORD", f"line {event.line}: {what}", event, severity="warning", remedy=remedy)
+            continue
+        refusal = schema.event_refusal(text)
+        if refusal is not None:
+            what = f"its own program refuses {refusal.where or 'the line'}: {refusal.what}"
+            yield make("E_BAD_RECORD", f"line {event.line}: {what}", event)
 
 
 def _sequences(make: _Maker, log: EventLog) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
-    from pydantic_core import CoreSchema, SchemaValidator
+    from pydantic_core import CoreSchema, SchemaValidator, ValidationError
 
 PHASES: Final = (
     "created",
@@ -54,11 +54,15 @@ def taken(kind: Kind, value: object) -> Fields | Refusal:
     try:
         made: Fields = _validator(kind).validate_python(value)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_context=False, include_input=False)
-        wrong = [one for one in errors if one["type"] != "extra_forbidden"]
-        first = (wrong or errors)[0]
-        return Refusal(".".join(str(part) for part in first["loc"]), first["msg"], extra=not wrong)
+        return _first(error)
     return made
+
+
+def _first(error: ValidationError) -> Refusal:
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    wrong = [one for one in errors if one["type"] != "extra_forbidden"]
+    first = (wrong or errors)[0]
+    return Refusal(".".join(str(part) for part in first["loc"]), first["msg"], extra=not wrong)
 
 
 def event_taken(line: str) -> Fields | None:
@@ -71,6 +75,19 @@ def event_taken(line: str) -> Fields | None:
         # Half of a surrogate pair cannot even be handed to the decoder.
         return None
     return made
+
+
+def event_refusal(line: str) -> Refusal | None:
+    """Say why the original's resume does not take a line of a log; None where it does."""
+    from pydantic_core import ValidationError
+
+    try:
+        _validator("event").validate_json(line)
+    except ValidationError as error:
+        return _first(error)
+    except ValueError:
+        return Refusal("", "half of a surrogate pair, which no text can hold")
+    return None
 
 
 @cache

@@ -26,7 +26,8 @@ from refold.core.rivumi.snapshot import Snapshot, Workspace
 _RANK: Final[dict[Answer, int]] = {"accept": 0, "ask": 1, "refuse": 2}
 FORK_PROTOCOL: Final = "replay-fork"
 """The protocol that the original's forks name (formats/rivumi.md 6)."""
-_UNICODE_ENDS: Final = "\u0085\u2028\u2029\v\f\x1c\x1d\x1e"
+UNICODE_ENDS: Final = "\u0085\u2028\u2029\v\f\x1c\x1d\x1e"
+"""Marks beside `\\n` at which the original cuts lines (formats/rivumi.md 9, weakness 7)."""
 
 
 class Ours(msgspec.Struct, frozen=True):
@@ -213,7 +214,7 @@ def _log(case: _Case, log: EventLog, manifest: Manifest) -> None:
 
 def _has_unicode_end(value: Json) -> bool:
     if isinstance(value, str):
-        return any(mark in value for mark in _UNICODE_ENDS)
+        return any(mark in value for mark in UNICODE_ENDS)
     if isinstance(value, dict):
         return any(_has_unicode_end(item) for item in value.values())
     return isinstance(value, list) and any(_has_unicode_end(item) for item in value)
