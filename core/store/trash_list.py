@@ -1,0 +1,328 @@
+"""What lies in the trash, the way back out of it, and the way out for good.
+
+An entry is a directory that Refold made, and others may have changed since: names in its manifest are taken
+only where they are plain names that are really there, and everything is put back into the directory that
+the trash itself lies in, never where a manifest says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from refold.core.errors import RefoldError, RunExists, RunLocked, RunNotFound, StoreError
+from refold.core.records import Json
+from refold.core.store.files import fsync_directory, open_regular, read_range, shown, write_failed
+from refold.core.store.notes import NotesStore
+from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
+from refold.core.store.run_id import is_segment
+from refold.core.store.trash import VERSION
+from refold.core.trash import DELETING, MANIFEST, TRASH, Part
+
+State: TypeAlias = Literal["whole", "part", "left", "unknown", "newer", "deleting"]
+"""All of it is here; a part of it never left; nothing is here, so the run never left or is back; what lay
+where is not known; a newer Refold knows; it is being deleted."""
+
+_LARGEST: Final = 1 << 20
+_ORDER: Final = ("run", "side", "lock")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One directory in the trash."""
+
+    path: str
+    root: str
+    """Where the run lay, and is put back."""
+    id: str
+    state: State
+    time: str = ""
+    """When it was moved, RFC 3339."""
+    parts: tuple[Part, ...] = ()
+    """What lies here, the run first."""
+    bytes: int = 0
+    status: str = ""
+    prompt: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its own name, which tells it from others of the same id."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def home(self) -> str:
+        """The path that the run is put back to."""
+        return f"{self.root.rstrip('/')}/{self.parts[0].name}" if self.parts else self.root
+
+
+class NotRestored(RefoldError):
+    """An entry cannot be put back; it lies where it lay."""
+
+
+def entries(roots: Iterable[Path]) -> Iterator[Entry]:
+    """Yield what lies in the trash of these directories; nothing is changed."""
+    seen: set[str] = set()
+    for root in roots:
+        trash = Path(os.path.realpath(root), TRASH)
+        if str(trash) in seen:
+            continue
+        seen.add(str(trash))
+        try:
+            if not stat.S_ISDIR(os.lstat(trash).st_mode):
+                continue
+            names = sorted(os.listdir(trash))  # noqa: PTH208 - names
+        except OSError:
+            continue
+        for name in names:
+            found = entry_at(trash / name)
+            if found is not None:
+                yield found
+
+
+def entry_at(path: Path) -> Entry | None:
+    """Look at one directory in the trash; None where it is none."""
+    root = str(path.parent.parent)
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            return None
+        names = os.listdir(path)  # noqa: PTH208 - names
+    except OSError:
+        return None
+    values = _manifest(path / MANIFEST)
+    said = {name: value for name in ("id", "time", "status", "prompt")
+            if isinstance(value := values.get(name), str)}  # fmt: skip
+    run_id = said.get("id") or path.name.rpartition(".")[0] or path.name
+    version = values.get("version")
+    planned = _parts(values.get("parts"))
+    here = [name for name in names if name != MANIFEST and not name.endswith(".tmp")]
+    state: State
+    if path.name.startswith(DELETING):
+        state = "deleting"
+    elif isinstance(version, int) and version > VERSION:
+        state = "newer"
+    elif not here:
+        state = "left"
+    elif not planned:
+        state = "unknown"
+    else:
+        state = "whole" if {part.name for part in planned} <= set(here) else "part"
+    known = [part for part in planned if part.name in here]
+    listed = {part.name for part in known}
+    odd = [part for name in sorted(here) if name not in listed and (part := _found(path / name))]
+    odd.sort(key=lambda part: _ORDER.index(part.kind))
+    size = values.get("bytes")
+    parts = (*known, *odd)
+    return Entry(
+        path=str(path),
+        root=root,
+        id=run_id,
+        state=state,
+        time=said.get("time", ""),
+        parts=parts,
+        bytes=size if isinstance(size, int) and size >= 0 else sum(part.size for part in parts),
+        status=said.get("status", ""),
+        prompt=said.get("prompt", ""),
+    )
+
+
+def restore(entry: Entry) -> Path:
+    """Put a run back where it lay, with the modes and times it had; give its path. Nothing is overwritten.
+
+    Raises:
+        RunExists: something lies there now; nothing was moved.
+        RunLocked: a process holds what lies there.
+        NotRestored: there is nothing to put back, or a newer Refold must do it.
+        StoreError: it could not be moved; what is not back is still in the trash.
+    """
+    path, root = Path(entry.path), Path(entry.root)
+    found = entry_at(path)
+    if found is None:
+        raise RunNotFound(
+            f"{shown(path)}: not in the trash any more", remedy="'refold trash --list' shows what is"
+        )
+    if found.state in {"newer", "deleting"}:
+        why = "a newer Refold put it there" if found.state == "newer" else "it is being deleted for good"
+        raise NotRestored(f"{found.id}: {why}", remedy="update Refold" if found.state == "newer" else "")
+    if not found.parts:
+        _forget(path)
+        raise NotRestored(f"{found.id}: nothing of it is in the trash: it never left, or is back")
+    for part in found.parts:
+        _require_free(path / part.name, root / part.name, part)
+    with _lock_of(path, found):
+        # The run itself goes last: where it is back, all of it is.
+        for part in reversed(found.parts):
+            _put_back(path / part.name, root / part.name, part)
+        with contextlib.suppress(OSError):
+            fsync_directory(root)
+    _forget(path)
+    return root / found.parts[0].name
+
+
+def delete(entry: Entry, notes: NotesStore | None = None) -> int:
+    """Delete an entry for good, and what is noted about its run; give how many bytes it had.
+
+    Killed on the way, it is told from whole ones by its name, and the next deletion goes on with it.
+
+    Raises:
+        StoreError: it could not be deleted as a whole.
+    """
+    path = Path(entry.path)
+    gone = path if path.name.startswith(DELETING) else path.with_name(f"{DELETING}{path.name}")
+    try:
+        if gone != path:
+            path.rename(gone)
+            fsync_directory(path.parent)
+        shutil.rmtree(gone)
+        fsync_directory(path.parent)
+    except FileNotFoundError as error:
+        raise RunNotFound(f"{shown(path)}: not in the trash any more") from error
+    except OSError as error:
+        raise write_failed(
+            path, "could not be deleted", error, "what is left is deleted next time"
+        ) from error
+    home = Path(entry.home)
+    if notes is not None and entry.parts and not os.path.lexists(home):
+        with contextlib.suppress(StoreError, OSError):
+            notes.forget(home)
+    with contextlib.suppress(OSError):
+        path.parent.rmdir()
+    return entry.bytes
+
+
+def _require_free(source: Path, target: Path, part: Part) -> None:
+    """Check that nothing lies where a part is put back to, but the part itself."""
+    try:
+        there = os.lstat(target)
+    except OSError:
+        return
+    same = os.path.samestat(there, os.lstat(source))
+    if not same and part.kind != "lock":
+        raise RunExists(
+            f"{shown(target)}: something lies there now", remedy="move it away first: nothing is overwritten"
+        )
+
+
+@contextlib.contextmanager
+def _lock_of(path: Path, entry: Entry) -> Iterator[None]:
+    """Hold the lock of a run that is being put back, where it has one."""
+    held: list[int] = []
+    name = f"{entry.parts[0].name.removesuffix(SUFFIX)}{LOCK_SUFFIX}"
+    try:
+        for place in (path / name, Path(entry.root, name)):
+            try:
+                fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except OSError:
+                continue
+            held.append(fd)
+            # A file that lies in both places holds itself out.
+            if not any(os.path.sameopenfile(fd, other) for other in held[:-1]):
+                _flock(fd, place)
+        yield
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
+def _flock(fd: int, place: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RunLocked(f"{shown(place)}: a process holds it", remedy="wait until it ends") from error
+    except OSError:
+        return
+
+
+def _put_back(source: Path, target: Path, part: Part) -> None:
+    try:
+        if stat.S_ISREG(os.lstat(source).st_mode):
+            _link_back(source, target, part)
+        else:
+            # No rename takes the place of a directory with something in it.
+            _require_free(source, target, part)
+            source.rename(target)
+        _as_it_was(target, part)
+    except OSError as error:
+        raise write_failed(target, "could not be put back", error, "it is still in the trash") from error
+
+
+def _link_back(source: Path, target: Path, part: Part) -> None:
+    """Give a file its old name before it loses the one in the trash: a link never takes another's place."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        _require_free(source, target, part)
+    except OSError:
+        # A file system without links.
+        if os.path.lexists(target):
+            raise
+        source.rename(target)
+        return
+    source.unlink()
+
+
+def _as_it_was(target: Path, part: Part) -> None:
+    """Give back mode and time where they are others; what was found without a manifest has none."""
+    if not part.inode or not part.mtime_ns:
+        return
+    status = os.lstat(target)
+    if status.st_ino != part.inode or stat.S_ISLNK(status.st_mode):
+        return
+    if stat.S_IMODE(status.st_mode) != stat.S_IMODE(part.mode):
+        target.chmod(stat.S_IMODE(part.mode))
+    if status.st_mtime_ns != part.mtime_ns:
+        os.utime(target, ns=(status.st_atime_ns, part.mtime_ns))
+
+
+def _forget(path: Path) -> None:
+    """Remove what is left of an entry, and the trash itself where it is empty."""
+    with contextlib.suppress(OSError):
+        (path / MANIFEST).unlink(missing_ok=True)
+        path.rmdir()
+        fsync_directory(path.parent)
+        path.parent.rmdir()
+
+
+def _manifest(path: Path) -> dict[str, Json]:
+    try:
+        fd = open_regular(path)
+    except StoreError:
+        return {}
+    try:
+        values = json.loads(read_range(fd, 0, _LARGEST, path) or b"{}")
+    except (StoreError, ValueError, RecursionError):
+        return {}
+    finally:
+        os.close(fd)
+    return values if isinstance(values, dict) else {}
+
+
+def _parts(values: object) -> list[Part]:
+    """Read the parts of a manifest; one that is no plain name is none, and without the run there are none."""
+    try:
+        parts = msgspec.convert(values, list[Part])
+    except msgspec.ValidationError:
+        return []
+    sound = [part for part in parts if is_segment(part.name) and part.name not in (MANIFEST, TRASH)]
+    return sound if len(sound) == len(parts) and sound and sound[0].kind == "run" else []
+
+
+def _found(path: Path) -> Part | None:
+    """Describe what lies in an entry without being named by its manifest."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    kind: Literal["run", "side", "lock"] = "side"
+    if path.name.endswith(SUFFIX) or stat.S_ISDIR(status.st_mode):
+        kind = "run"
+    elif path.name.endswith(".lock"):
+        kind = "lock"
+    return Part(path.name, kind, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ino)

@@ -1,0 +1,348 @@
+"""The trash: moved by rename, held meanwhile, put back exactly, and never over anything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import generate
+from tests.rivumi_cases import make
+from tests.test_readonly import picture
+
+from refold.core.errors import RunExists, RunLocked, StoreError
+from refold.core.keeping import Kept
+from refold.core.store.catalog import Catalog, Root
+from refold.core.store.lock import RunLock
+from refold.core.store.trash import TrashChanged, carry_out, plan_for
+from refold.core.store.trash_list import Entry, NotRestored, delete, entries, entry_at, restore
+from refold.core.summary import RunSummary
+from refold.core.trash import (
+    MANIFEST,
+    TRASH,
+    Code,
+    Found,
+    Part,
+    Reason,
+    TrashRefused,
+    bytes_of,
+    plan_trash,
+    trash_json,
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    directory = tmp_path / "runs"
+    directory.mkdir(mode=0o700)
+    generate.write(directory / "a.json", generate.journal(records=9, run_id="a"))
+    (directory / "a.lock").touch(mode=0o600)
+    (directory / "a.120.torn").write_bytes(b"{")
+    (directory / "a.120.2.torn").write_bytes(b"{{")
+    (directory / "ab.json").write_bytes(b"{}\n")
+    (directory / "ab.120.torn").write_bytes(b"other")
+    for path in directory.iterdir():
+        path.chmod(0o640)
+        os.utime(path, ns=(10**18, 10**18 + 7))
+    return directory
+
+
+def without_changes(tree: Path) -> dict[str, tuple[object, ...]]:
+    """Give everything about a tree but the times at which names changed."""
+    return {
+        name: (entry.mode, entry.inode, entry.links, entry.size, entry.modified_ns, entry.content)
+        for name, entry in picture(tree).items()
+        if name != "."
+    }
+
+
+def listed(directory: Path) -> set[str]:
+    catalog = Catalog([Root(directory, "refold", "test")], cache=None)
+    found = {row.id for row in catalog.scan() if isinstance(row, RunSummary)}
+    (report,) = catalog.roots_report()
+    catalog.close()
+    assert TRASH not in report.detail
+    return found
+
+
+def only(directory: Path) -> Entry:
+    (entry,) = entries([directory])
+    return entry
+
+
+def test_a_run_goes_with_what_is_its_own_and_comes_back_exactly(runs: Path) -> None:
+    before = without_changes(runs)
+    plan = plan_for(runs / "a.json", suffix="0a")
+    assert without_changes(runs) == before
+    assert [part.kind for part in plan.found.parts] == ["run", "side", "side", "lock"]
+    assert trash_json(plan)["bytes"] == plan.found.bytes == (runs / "a.json").stat().st_size + 3
+    done = carry_out(plan, status="crashed", prompt="x" * 999)
+    assert done.durable
+    assert {path.name for path in runs.iterdir()} == {"ab.json", "ab.120.torn", TRASH}
+    assert listed(runs) == {"ab"}
+    assert (runs / TRASH).stat().st_mode & 0o777 == 0o700
+    entry = only(runs)
+    assert (entry.id, entry.state, entry.status, len(entry.prompt)) == ("a", "whole", "crashed", 200)
+    assert entry.path == plan.target
+    assert restore(entry) == runs / "a.json"
+    assert without_changes(runs) == before
+    assert not list(entries([runs]))
+
+
+def test_a_run_without_a_lock_file_comes_back_without_one(runs: Path) -> None:
+    before = without_changes(runs)
+    carry_out(plan_for(runs / "ab.json"))
+    restore(only(runs))
+    assert without_changes(runs) == before
+
+
+def test_a_run_directory_goes_whole(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    os.utime(run, ns=(10**18, 10**18 + 9))
+    before = without_changes(run.parent)
+    plan = plan_for(run)
+    assert plan.found.directory
+    assert plan.found.bytes == sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    carry_out(plan)
+    assert listed(run.parent) == set()
+    assert not run.exists()
+    assert restore(only(run.parent)) == run
+    assert without_changes(run.parent) == before
+
+
+def test_a_held_run_stays(runs: Path, tmp_path: Path) -> None:
+    plan = plan_for(runs / "a.json")
+    lock = RunLock.take(runs / "a.lock")
+    try:
+        held = plan_for(runs / "a.json")
+        assert [reason.code for reason in held.found.against] == ["locked"]
+        assert str(os.getpid()) in held.sentence
+        with pytest.raises(TrashRefused, match="holds it"):
+            carry_out(held)
+        with pytest.raises(RunLocked):
+            carry_out(plan)
+    finally:
+        lock.release()
+    with (runs / "a.json").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RunLocked, match="writes to this run"):
+            carry_out(plan)
+    assert (runs / "a.json").exists()
+    carry_out(plan)
+    assert not (runs / "a.json").exists()
+
+
+def test_a_held_run_directory_stays(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    plan = plan_for(run)
+    lock = RunLock.take(run / ".writer.lock")
+    with pytest.raises(RunLocked):
+        carry_out(plan)
+    lock.release()
+    assert run.exists()
+
+
+def test_a_run_that_changed_since_stays(runs: Path) -> None:
+    plan = plan_for(runs / "a.json")
+    with (runs / "a.json").open("ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    assert listed(runs) == {"a", "ab"}
+    assert not list(entries([runs]))
+
+
+def test_what_stands_against_it_is_said(runs: Path, tmp_path: Path) -> None:
+    assert plan_for(runs / "missing.json").found.against[0].code == "missing"
+    nested = make("04-tail-tool-started", tmp_path / "run" / "subagents")
+    assert [reason.code for reason in plan_for(nested).found.against] == ["nested"]
+    (tmp_path / "link").symlink_to(make("04-tail-tool-started", tmp_path / "rivumi"))
+    assert [reason.code for reason in plan_for(tmp_path / "link").found.against] == ["link"]
+    (runs / TRASH).write_text("")
+    plan = plan_for(runs / "a.json")
+    assert [reason.code for reason in plan.found.against] == ["trash"]
+    with pytest.raises(TrashRefused):
+        carry_out(plan)
+    (runs / TRASH).unlink()
+    (runs / TRASH).symlink_to(tmp_path)
+    assert [reason.code for reason in plan_for(runs / "a.json").found.against] == ["trash"]
+
+
+UNPRIVILEGED = """
+import os, sys
+from pathlib import Path
+from refold.core.store.trash import carry_out, plan_for
+os.setgid(65534); os.setuid(65534)
+plan = plan_for(Path(sys.argv[1]))
+print([reason.code for reason in plan.found.against])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_directory_that_may_not_be_written_to_is_said(runs: Path) -> None:
+    for directory in (runs, *takewhile(lambda parent: parent.name.count("-"), runs.parents[1:]), runs.parent):
+        directory.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", UNPRIVILEGED, runs / "a.json"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['permission']\n"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
+def test_what_is_no_file_can_go_too(kind: str, runs: Path) -> None:
+    odd = runs / "odd.json"
+    if kind == "fifo":
+        os.mkfifo(odd)
+    elif kind == "link":
+        odd.symlink_to("a.json")
+    else:
+        odd.mkdir()
+    before = without_changes(runs)
+    carry_out(plan_for(odd))
+    assert not os.path.lexists(odd)
+    restore(only(runs))
+    assert without_changes(runs) == before
+
+
+def test_nothing_is_overwritten(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    (runs / "a.json").write_bytes(b"new\n")
+    before = without_changes(runs)
+    with pytest.raises(RunExists, match="something lies there now"):
+        restore(only(runs))
+    assert without_changes(runs) == before
+    (runs / "a.json").unlink()
+    (runs / "a.120.torn").write_bytes(b"new")
+    with pytest.raises(RunExists):
+        restore(only(runs))
+    assert not (runs / "a.json").exists()
+
+
+def test_two_of_one_id_lie_side_by_side(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    generate.write(runs / "a.json", generate.journal(records=3, run_id="a"))
+    carry_out(plan_for(runs / "a.json"))
+    first, second = entries([runs, runs])
+    assert first.id == second.id == "a"
+    assert first.name != second.name
+
+
+def test_an_empty_directory_is_not_taken_over(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    carry_out(plan_for(run))
+    run.mkdir()
+    with pytest.raises(RunExists):
+        restore(only(run.parent))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[" * 99_999,
+        b'{"parts":7}',
+        b'{"parts":[{"name":"../x.json","kind":"run","size":1,"mode":1,"mtime_ns":1,"inode":1}]}',
+        b'{"parts":[{"name":"/etc/x","kind":"run","size":1,"mode":1,"mtime_ns":1,"inode":1}]}',
+        b'{"id":7,"time":[],"bytes":-1,"root":"/etc"}',
+    ],
+)
+def test_a_manifest_of_any_content_leads_nowhere_else(text: bytes, runs: Path, tmp_path: Path) -> None:
+    outside = without_changes(runs)
+    carry_out(plan_for(runs / "a.json"))
+    Path(only(runs).path, MANIFEST).write_bytes(text)
+    entry = only(runs)
+    assert (entry.state, entry.root) == ("unknown", str(runs))
+    restore(entry)
+    assert without_changes(runs) == outside
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}
+
+
+def test_an_entry_of_a_newer_refold_is_left_alone(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    manifest = Path(only(runs).path, MANIFEST)
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": 2}))
+    before = without_changes(runs)
+    with pytest.raises(NotRestored, match="newer Refold"):
+        restore(only(runs))
+    assert without_changes(runs) == before
+
+
+def test_what_is_in_the_trash_by_other_hands_is_passed_over(runs: Path) -> None:
+    (runs / TRASH).mkdir()
+    (runs / TRASH / "file").write_text("")
+    (runs / TRASH / "link").symlink_to("/")
+    (runs / TRASH / "empty.0a").mkdir()
+    entry = only(runs)
+    assert (entry.id, entry.state) == ("empty", "left")
+    assert entry_at(runs / "missing" / "x") is None
+    with pytest.raises(NotRestored):
+        restore(entry)
+    assert not (runs / TRASH / "empty.0a").exists()
+
+
+def test_deleting_for_good_frees_all_of_it(runs: Path, tmp_path: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    size = only(runs).bytes
+    assert delete(only(runs)) == size
+    assert not (runs / TRASH).exists()
+    assert {path.name for path in runs.iterdir()} == {"ab.json", "ab.120.torn"}
+
+
+def test_a_deletion_that_was_cut_short_goes_on(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    entry = only(runs)
+    Path(entry.path).rename(Path(entry.path).with_name(f".deleting.{entry.name}"))
+    assert only(runs).state == "deleting"
+    with pytest.raises(NotRestored, match="being deleted"):
+        restore(only(runs))
+    delete(only(runs))
+    assert not list(entries([runs]))
+    with pytest.raises(StoreError):
+        delete(entry)
+
+
+_PARTS = st.lists(
+    st.builds(
+        Part,
+        name=st.text(min_size=1),
+        kind=st.sampled_from(["side", "lock"]),
+        size=st.integers(0, 1 << 60),
+        mode=st.integers(0, 0o177777),
+        mtime_ns=st.integers(0, 1 << 62),
+        inode=st.integers(1, 1 << 62),
+    ),
+    max_size=4,
+)
+_CODES: tuple[Code, ...] = ("missing", "locked", "permission", "other_disk", "nested", "link", "trash")
+
+
+@given(
+    st.text(min_size=1, max_size=300),
+    _PARTS,
+    st.lists(st.builds(Reason, code=st.sampled_from(_CODES), message=st.text(min_size=1)), max_size=3),
+    st.booleans(),
+    st.lists(st.text(min_size=1), max_size=5),
+)
+def test_a_plan_says_what_it_is(
+    name: str, parts: list[Part], against: list[Reason], star: bool, forks: list[str]
+) -> None:
+    main = Part(name, "run", 5, 0o100600, 1, 1)
+    found = Found(f"/r/{name}", "/r", name, (main, *parts), 5 + sum(p.size for p in parts), tuple(against))
+    plan = plan_trash(found, suffix="0a0b", kept=Kept(star=star), forks=forks)
+    assert plan == plan_trash(found, suffix="0a0b", kept=Kept(star=star), forks=forks)
+    assert plan.refused == bool(against) == (trash_json(plan)["outcome"] == "refuse")
+    assert plan.target.startswith(f"/r/{TRASH}/")
+    assert "/" not in plan.entry or "/" in name
+    assert bytes_of([plan, plan]) == (0 if against else 2 * found.bytes)
+    assert all(reason.message in plan.sentence for reason in against)
+    assert len(plan.remarks) == star + bool(forks)
+    assert msgspec.structs.replace(plan) == plan
