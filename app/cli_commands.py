@@ -187,6 +187,55 @@ def _name(parser: Parser) -> None:
     _json(parser, "one object: what is kept about the run")
 
 
+def _trash(parser: Parser) -> None:
+    parser.description = (
+        "Move runs to the trash beside them, with what is their own: lock, and what repairs cut off. A run\n"
+        "that is held by a process stays. Nothing is deleted. Exit code 1 where a run stays."
+    )
+    parser.epilog = "examples:\n  refold trash nightly-0712 --plan\n  refold trash --list"
+    parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--plan", action="store_true", help="only say what would be moved")
+    only.add_argument("--list", action="store_true", help="list what lies in the trash")
+    _json(parser, "one object a run and line; with --list one an entry")
+
+
+def _restore(parser: Parser) -> None:
+    parser.description = (
+        "Put a run back from the trash where it lay, with the mode and time it had; without ID list what\n"
+        "lies there. Nothing is overwritten."
+    )
+    parser.add_argument("id", metavar="ID", nargs="?", help="id of the run, or name of the entry")
+    _json(parser, "one object")
+
+
+def _prune(parser: Parser) -> None:
+    parser.description = (
+        "Say which runs a rule names and how much room they take; with --yes move them to the trash. Runs\n"
+        "that a process holds, starred ones, and those with tags, a name or notes stay unless it is said\n"
+        "otherwise. With --trash: delete for good what lies in the trash for longer than the configuration\n"
+        "says, or --older-than."
+    )
+    parser.epilog = (
+        "examples:\n  refold prune --older-than 30d --status completed\n"
+        "  refold prune --larger-than 1GB -tag:keep --yes\n  refold prune --trash --yes"
+    )
+    parser.add_argument("filter", metavar="FILTER", nargs="*", help="which runs, as 'refold ls' takes it")
+    parser.add_argument("--older-than", metavar="TIME", default="", help="unchanged for so long: 30d, 2w")
+    parser.add_argument("--larger-than", metavar="SIZE", default="", help="files of this size: 20MB, 1GB")
+    parser.add_argument("--status", metavar="STATUS", default="", help="of these statuses, with commas")
+    parser.add_argument(
+        "--keep-starred",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave starred runs alone; the default",
+    )
+    parser.add_argument("--with-notes", action="store_true", help="take runs with tags, name or notes too")
+    parser.add_argument("--trash", action="store_true", help="empty the trash")
+    parser.add_argument("--yes", action="store_true", help="do it; else it is only said")
+    _json(parser, "one object")
+
+
 def _lineage(parser: Parser) -> None:
     parser.description = (
         "Print the tree that a run belongs to: where it was forked from, and what was forked from it.\n"
@@ -388,6 +437,9 @@ COMMANDS: dict[str, Command] = {
     "tag": Command("RUN [+TAG] [-TAG]", "tag a run", _tag),
     "star": Command("RUN ...", "star runs", _star),
     "name": Command("RUN [NAME]", "give a run a name", _name),
+    "trash": Command("RUN ...", "move runs to the trash", _trash),
+    "restore": Command("[ID]", "put a run back from the trash", _restore),
+    "prune": Command("[FILTER ...]", "move the runs that a rule names to the trash", _prune),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),

@@ -55,6 +55,7 @@ def settings_json(settings: Settings) -> dict[str, Json]:
         "no_color": settings.no_color,
         "ascii": settings.ascii,
         "utc": settings.utc,
+        "trash_days": settings.trash_days,
         "columns": list(settings.columns),
         "keys": dict(settings.keymap),
         "roots": [

@@ -70,6 +70,17 @@ def print_ids(filter_text: str, settings: Settings, printer: Printer) -> int:
     return FINE
 
 
+def matching_runs(words: Sequence[str], settings: Settings, now: float) -> list[RunSummary]:
+    """Give the runs that the words of a filter let through, newest first."""
+    runs, _ = _read(" ".join(map(_as_term, words)), settings, now)
+    return [runs[index] for index in range(len(runs))]
+
+
+def every_run(settings: Settings) -> list[RunSummary]:
+    """Give all runs, newest first."""
+    return matching_runs((), settings, time.time())
+
+
 def _read(filter_text: str, settings: Settings, now: float) -> tuple[RunList, tuple[RootReport, ...]]:
     """Read all runs, narrowed by a filter, and what was found in each directory."""
     wanted = parse_filter(filter_text, now, zone=UTC if settings.utc else None)

@@ -105,6 +105,12 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_keep import star as run
         case "name":
             from refold.app.cli_keep import name as run
+        case "trash":
+            from refold.app.cli_trash import trash as run
+        case "restore":
+            from refold.app.cli_trash import put_back as run
+        case "prune":
+            from refold.app.cli_prune import run
         case "lineage":
             from refold.app.cli_lineage import run
         case "export":

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 _TAKE_A_VALUE = ("--root", "--theme")
-_NEGATED = ("ls", "tag")
+_NEGATED = ("ls", "tag", "prune")
 """Commands whose words a dash negates."""
 
 

@@ -27,6 +27,7 @@ _TAKES_RUN = (
     "tag",
     "star",
     "name",
+    "trash",
 )
 _TAKES_DIRECTORY = ("--root", "--dir")
 

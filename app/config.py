@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from refold.app.agents import PLACEHOLDERS
 from refold.app.keys import ROWS
@@ -101,6 +101,7 @@ class Config(BaseModel):
 
     theme: str = ""
     utc: bool = False
+    trash_days: int = Field(default=30, ge=0, le=36_500)
     columns: list[str] = []
     roots: list[RootConfig] = []
     keys: dict[str, str] = {}

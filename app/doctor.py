@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
 from refold.app.present import units
+from refold.app.trashing import is_due
 from refold.core.store.catalog import Catalog
 from refold.core.store.lock import locked_inodes
 from refold.core.store.notes import NotesStore
 from refold.core.store.roots import RootReport
+from refold.core.store.trash_list import Entry, entries
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.records import Json
 
-Area: TypeAlias = Literal["runs", "directory", "locks", "watching", "cache", "notes", "config"]
+Area: TypeAlias = Literal["runs", "directory", "locks", "watching", "cache", "notes", "trash", "config"]
 Level: TypeAlias = Literal["fine", "remark", "warning"]
 
 _NAMED: Final = 3
@@ -99,6 +103,7 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         roots = catalog.roots_report()
     finally:
         catalog.close()
+    lying = list(entries(root.path for root in settings.roots))
     statuses = Counter(str(run.status) for run in runs.values())
     problems = Counter(code for run in runs.values() for code in run.problems)
     checks = [
@@ -107,7 +112,8 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         *_locks(roots, proc),
         *_watching(len(roots), proc),
         *_cache(settings.cache_dir),
-        *_notes(settings.notes_dir),
+        *_notes(settings.notes_dir, {entry.home for entry in lying}),
+        *_trash(lying, settings),
         *_config(settings.config_file),
     ]
     return Report(tuple(checks), len(runs), dict(statuses.most_common()), dict(sorted(problems.items())))
@@ -321,11 +327,35 @@ def _sizes(directory: Path) -> tuple[int, int]:
     return files, size
 
 
-def _notes(directory: Path) -> Iterator[Check]:
-    count, gone = 0, 0
+def _trash(lying: Sequence[Entry], settings: Settings) -> Iterator[Check]:
+    """Say what lies in the trash; what a kill left there is finished by whoever empties it."""
+    if not lying:
+        yield Check("trash", "fine", "the trash is empty")
+        return
+    size = units.size(sum(entry.bytes for entry in lying))
+    said = f"{units.plural(len(lying), 'run')} in the trash, {size}"
+    now = time.time()
+    due = sum(is_due(entry, settings, now) for entry in lying)
+    odd = [entry.id for entry in lying if entry.state not in {"whole", "newer", "left", "deleting"}]
+    if due:
+        remedy = "'refold prune --trash' says which and frees the room with --yes"
+        yield Check("trash", "remark", f"{said}; {due:,} may be deleted", remedy)
+    elif not odd:
+        yield Check("trash", "fine", said)
+    if odd:
+        said = f"{units.plural(len(odd), 'run')} did not get into the trash as a whole: {_some(odd)}"
+        yield Check("trash", "warning", said, "'refold restore ID' puts back what is there")
+
+
+def _notes(directory: Path, trashed: AbstractSet[str]) -> Iterator[Check]:
+    count, gone, newer = 0, 0, 0
     for notes in NotesStore(directory).each():
         count += 1
-        gone += bool(notes.path) and not os.path.lexists(notes.path)
+        newer += bool(notes.kept.trouble)
+        gone += bool(notes.path) and notes.path not in trashed and not os.path.lexists(notes.path)
+    if newer:
+        said = f"{directory}: {units.plural(newer, 'note')} of a newer Refold, left as they are"
+        yield Check("notes", "remark", said, "update Refold, or go on with the newer one")
     if gone:
         are = "is" if gone == 1 else "are"
         said = f"{directory}: {units.plural(count, 'note')}, {gone:,} of which {are} about runs that are gone"

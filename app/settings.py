@@ -57,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True):
     agents: tuple[AgentEntry, ...] = ()
     """The configured agents; `app.agents` knows the others."""
     log_file: Path | None = None
+    trash_days: int = 30
+    """So many days a run lies in the trash before a prune of it would take it."""
     conversations: tuple[Root, ...] = ()
     """The directories that hold conversations."""
     allow: tuple[str, ...] = ()
@@ -110,6 +112,7 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         ascii=not _is_utf8(env),
         dumb=env.get("TERM", "") in ("dumb", "unknown"),
         utc=bool(config is not None and config.utc),
+        trash_days=config.trash_days if config is not None else 30,
         agents=_agents(config, home, config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
         conversations=tuple(conversations),

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.trash import TRASH
+
 SUFFIX = ".json"
 LOCK_SUFFIX = ".lock"
 STRETCH = 256
@@ -141,7 +143,7 @@ def _stretch(chunk: list[os.DirEntry[str]], *, of_directories: bool) -> Stretch:
     directories: list[str] = []
     if len(runs) < len(chunk):
         taken = set(runs)
-        rest = [entry for entry in chunk if entry not in taken]
+        rest = [entry for entry in chunk if entry not in taken and entry.name != TRASH]
         found = [entry for entry in rest if entry.name.endswith(LOCK_SUFFIX)]
         locks = {entry.name[: -len(LOCK_SUFFIX)]: entry.inode() for entry in found}
         others = len(rest) - len(found)
