@@ -25,6 +25,8 @@ Place = Literal[
     "history",
     "chat",
     "chatfork",
+    "copymenu",
+    "export",
 ]
 Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
@@ -91,6 +93,22 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look"),
     Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
+    Key(
+        "runs.copy_menu",
+        "Y",
+        "copy_menu",
+        "Copy id, path, link or command",
+        "What the run is called by outside",
+        "Look",
+    ),
+    Key(
+        "runs.export",
+        "e",
+        "export",
+        "Export",
+        "The run or those that are marked; formats, file and redaction are asked first",
+        "Look",
+    ),
     Key("runs.refresh", "R,ctrl+r", "refresh", "Read the directories again", "", "Program"),
     # One run.
     Key("run.step_back", "left", "step(-1)", "One row back", "Move the cursor", "Move", "step"),
@@ -217,9 +235,50 @@ TABLE: Final[tuple[Key, ...]] = (
         "y",
         "copy",
         "Copy the record",
-        "Its bytes as they are, sent to the terminal's clipboard",
+        "Sent to the terminal's clipboard without its secrets; once more as it is",
         "Look",
         "copy",
+    ),
+    Key(
+        "run.copy_raw",
+        "ctrl+y",
+        "copy_raw",
+        "Copy the record with its secrets",
+        "Its bytes as they are, whatever is in them",
+        "Look",
+    ),
+    Key(
+        "run.copy_menu",
+        "Y",
+        "copy_menu",
+        "Copy id, path, link or command",
+        "What the run is called by outside",
+        "Look",
+    ),
+    Key(
+        "run.lens",
+        "v",
+        "lens",
+        "Show what an export would hide",
+        "Secrets are replaced in rows and panes, and counted",
+        "Look",
+    ),
+    Key("run.export", "e", "export", "Export the run", "Formats, file and redaction are asked first", "Look"),
+    Key(
+        "run.pager",
+        "o",
+        "outside('pager')",
+        "Open the record in the pager",
+        "A copy of it; Refold steps back until it ends",
+        "Look",
+    ),
+    Key(
+        "run.editor",
+        "O",
+        "outside('editor')",
+        "Open the record in the editor",
+        "A copy to read; Refold steps back until it ends",
+        "Look",
     ),
     Key("run.back", "escape", "back", "Back to the runs", "", "Program", "back"),
     # What is asked at the foot of a screen, and whatever lies over one.
@@ -420,6 +479,21 @@ TABLE: Final[tuple[Key, ...]] = (
     # The dialog before a fork of a conversation.
     Key("chatfork.go", "enter", "go", "Fork", "As it is shown", "Go on", "fork"),
     Key("chatfork.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
+    # What a run is called by, to be copied.
+    Key("copymenu.id", "i", "copy('id')", "Copy the id", "", "Look", "id"),
+    Key("copymenu.path", "p", "copy('path')", "Copy the path", "", "Look", "path"),
+    Key("copymenu.link", "l", "copy('link')", "Copy the deep link", "RUN@SEQ", "Look", "link"),
+    Key("copymenu.resume", "r", "copy('resume')", "Copy the resume command", "", "Look", "resume"),
+    Key("copymenu.close", "escape,q,Y", "close", "Close", "", "Program", "close"),
+    # The dialog before an export.
+    Key("export.go", "enter", "go", "Write it", "As it is shown", "Go on", "write"),
+    Key("export.format_back", "left", "format(-1)", "The format before", "", "Move", "format"),
+    Key("export.format_on", "right", "format(1)", "The next format", "", "Move", "format"),
+    Key("export.file", "f", "file", "Name the file", "Or the directory for several runs", "Go on", "file"),
+    Key(
+        "export.redact", "x", "redact", "Redaction on or off", "Off: secrets go with it", "Go on", "redaction"
+    ),
+    Key("export.close", "escape,q", "close", "Back, or stop writing", "Nothing is left", "Program", "cancel"),
     # Every list.
     Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
     Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),

@@ -61,6 +61,10 @@ class Settings(msgspec.Struct, frozen=True):
     """So many days a run lies in the trash before a prune of it would take it."""
     conversations: tuple[Root, ...] = ()
     """The directories that hold conversations."""
+    pager: str = ""
+    """What `$PAGER` says; empty where it is not set."""
+    editor: str = ""
+    """What `$VISUAL` or `$EDITOR` says."""
     allow: tuple[str, ...] = ()
     """What looks like a secret and is none; `*` stands for anything."""
 
@@ -116,6 +120,8 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         agents=_agents(config, home, config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
         conversations=tuple(conversations),
+        pager=env.get("PAGER", ""),
+        editor=env.get("VISUAL") or env.get("EDITOR", ""),
         allow=tuple(config.redact.allow) if config is not None else (),
     )
 

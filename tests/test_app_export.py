@@ -22,7 +22,7 @@ from tests import run_story, story
 from tests.secret_story import Secret, secrets
 
 from refold.app.cli import main
-from refold.app.cli_export import text_of
+from refold.app.exporting import text_of
 from refold.core.errors import Refused, StoreError, WriteFailed
 from refold.core.export.entries import visible
 from refold.core.export.html import html as page

@@ -17,6 +17,8 @@ from refold.app.present import help as help_page
 from refold.app.screens.chat import ChatForkScreen, ChatScreen
 from refold.app.screens.columns import ColumnsScreen
 from refold.app.screens.compare import CompareScreen
+from refold.app.screens.copy_menu import CopyMenuScreen
+from refold.app.screens.export import ExportScreen
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.history import HistoryScreen
@@ -49,6 +51,8 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "history": (HistoryScreen,),
     "chat": (ChatScreen,),
     "chatfork": (ChatForkScreen,),
+    "copymenu": (CopyMenuScreen,),
+    "export": (ExportScreen,),
     "dialog": (HelpScreen, NoticeScreen),
 }
 """Who carries out the actions of each place."""
@@ -68,11 +72,22 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("chat", "list", "app"),
     ("chat", "pager", "app"),
     ("chatfork", "pager", "app"),
+    ("copymenu", "list", "app"),
+    ("export", "pager", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
 
-MEANT = {("mend", "q"), ("columns", "q"), ("chatfork", "q"), ("dialog", "q"), ("resume", "q"), ("fork", "q")}
+MEANT = {
+    ("copymenu", "q"),
+    ("export", "q"),
+    ("mend", "q"),
+    ("columns", "q"),
+    ("chatfork", "q"),
+    ("dialog", "q"),
+    ("resume", "q"),
+    ("fork", "q"),
+}
 """Keys that a dialog takes from the program while it is open."""
 
 

@@ -25,6 +25,8 @@ PLACES: Final[dict[keys.Place, str]] = {
     "history": "In the list of conversations",
     "chat": "In a conversation",
     "chatfork": "Before a fork of a conversation",
+    "copymenu": "What a run is called by",
+    "export": "Before an export",
     "columns": "Where columns are chosen",
     "prompt": "Where something is asked",
     "dialog": "In help and notices",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from textual import work
 
 from refold.app.present.landing import Landing
-from refold.app.widgets.ground import GroundScreen
+from refold.app.screens.sharing import SharingScreen
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -25,15 +25,11 @@ class Chosen(NamedTuple):
     """The record under the cursor; None on a screen that shows whole runs."""
 
 
-class GoingOnScreen(GroundScreen):
+class GoingOnScreen(SharingScreen):
     """A screen that stands on a run, and leads on from it by keys."""
 
     _asking = False
     """Whether a dialog is open or about to be: a key that repeats must not open a second one."""
-
-    def chosen(self) -> Chosen | None:
-        """Give the run that the keys act on; None where there is none."""
-        raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run where there is none."""

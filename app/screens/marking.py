@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refold.app.present.marks import Marked, Marks
-from refold.app.screens.going_on import GoingOnScreen
+from refold.app.screens.going_on import Chosen, GoingOnScreen
 
 
 class MarkingScreen(GoingOnScreen):
@@ -42,6 +42,13 @@ class MarkingScreen(GoingOnScreen):
     def _mark(self, marks: Marks) -> None:
         self.marks = marks
         self.draw_marks()
+
+    def to_export(self) -> tuple[Chosen, ...]:
+        """Give the marked runs, else the one under the cursor."""
+        chosen = self.chosen()
+        if chosen is None or not self.marks.runs:
+            return super().to_export()
+        return tuple(chosen._replace(path=Path(run.path), hint=run.format) for run in self.marks.runs)
 
     def action_compare(self) -> None:
         """Compare two marked runs, or the marked one with this one, or this one with its parent."""

@@ -19,7 +19,7 @@ from textual.geometry import Size
 from refold.app import keys
 from refold.app.lines import Role
 from refold.app.loading import aside, others_first
-from refold.app.present import landing, units
+from refold.app.present import landing
 from refold.app.present.landing import Landing
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
@@ -29,9 +29,9 @@ from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
-from refold.app.screens.run_moves import RunMovesScreen
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
+from refold.app.screens.run_sharing import RunSharingScreen
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.ground import Ground
 from refold.app.widgets.key_bar import KeyBar
@@ -59,7 +59,7 @@ _PAINTED: Final = 0.5
 """Seconds after which nobody waits for the first rows to be painted: another screen may lie over this one."""
 
 
-class RunScreen(RunMovesScreen):
+class RunScreen(RunSharingScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -187,7 +187,7 @@ class RunScreen(RunMovesScreen):
             self._landing, self._landed, self._reopened = Landing(seq), False, True
             said = "the file was cut short" if why is Change.SHRANK else "the file was replaced"
             self._banner.say(f"{said}: it was read again from the start")
-        self._reading = reading_of(reader)
+        self._reading = self.seen_through(reading_of(reader))
         self.action_stop_search()
         self._drawn = float("-inf")
 
@@ -209,6 +209,7 @@ class RunScreen(RunMovesScreen):
             self._look_for_holder()
             self._look_where_it_stands()
             self._judge()
+            self.lens_follows()
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
@@ -241,6 +242,12 @@ class RunScreen(RunMovesScreen):
         if not self._landed:
             self._land(reading, finished=finished)
 
+    def show_anew(self) -> None:
+        """Make all rows and lines again, the cursor where it is."""
+        if self._reading is not None and self._reading.timeline.rows:
+            self.timeline.show(self._rows(self._reading), self.timeline.cursor, keep=True)
+        self.pane.fill()
+
     def _notice(self, *lines: tuple[str, Role]) -> None:
         # Before the first layout the list has no width of its own.
         room = self.app.size.width // (2 if self.has_class("-wide") else 1)
@@ -254,7 +261,7 @@ class RunScreen(RunMovesScreen):
 
     def _leave_window(self, window: Reading) -> Reading:
         """Go over from the rows of the end to those of the whole run, the cursor on the same bytes."""
-        reading = self._reading = reading_of(window.reader)
+        reading = self._reading = self.seen_through(reading_of(window.reader))
         row = self.timeline.cursor
         if row >= 0 and reading.timeline.items:
             there = window.timeline.row(row)
@@ -427,22 +434,6 @@ class RunScreen(RunMovesScreen):
             self.app.switch_screen(RunsScreen(self._settings))
         else:
             self.app.exit()
-
-    def action_copy(self) -> None:
-        """Send the bytes of the record to the terminal's clipboard."""
-        from refold.app.present.clip import LONGEST, clip
-
-        item = self.item
-        if self._reading is None or item is None:
-            return
-        where = self._reading.timeline.span(item)
-        if where.end - where.start > LONGEST:
-            size = units.size(where.end - where.start)
-            self.notify(f"{size} is too long for the clipboard of a terminal.", severity="warning")
-            return
-        found = clip(self._reading.raw(item))
-        self.app.copy_to_clipboard(found.text)
-        self.notify(found.said, severity="information" if found.exact else "warning")
 
     def action_search(self) -> None:
         """Ask what to look for."""

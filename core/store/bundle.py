@@ -104,6 +104,7 @@ def _write_journal(journal: IO[bytes], source: Source) -> None:
     reader = source.reader
     at = 0
     for line in reader.lines():
+        source.watch(at)
         # Blank lines are no items but bytes of the file.
         journal.write(reader.bytes_at(at, line.offset - at))
         parts = _parts(source, line.offset, line.offset + line.length)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from refold.core.errors import BadRecord, FoldError, NotRegular, Refused
+from refold.core.errors import BadRecord, FoldError, NotRegular, Refused, RunNotFound
 from refold.core.export.entries import Entry, Head, Problem
 from refold.core.findings import Finding, finding_json
 from refold.core.records import IncompleteRecord, Json, UnknownRecord
@@ -46,17 +46,29 @@ _LARGEST: Final = 256 << 20
 """Records above this many bytes are not checked to be JSON, so they are not written as such."""
 
 
+def _unwatched(_: int) -> None:
+    """Go on."""
+
+
 class Source:
     """A fully indexed run as the writers see it, from its first record up to one of them."""
 
-    def __init__(self, reader: RunReader, redactor: Redactor, last: int | None = None) -> None:
+    def __init__(
+        self,
+        reader: RunReader,
+        redactor: Redactor,
+        last: int | None = None,
+        watch: Callable[[int], None] = _unwatched,
+    ) -> None:
         """Look at a run.
 
         Args:
             reader: the run.
             redactor: what every text goes through.
             last: the last item that is written out; the last one there is where None.
+            watch: told how many bytes of the run are written out; what it raises ends the export.
         """
+        self.watch = watch
         timeline = reader.index_all()
         self.reader = reader
         self.redactor = redactor
@@ -121,6 +133,7 @@ class Source:
                 ),
                 unanswered=self._unanswered(item),
             )
+            self.watch(entry.end)
             yield self._filled(entry)
 
     def _unanswered(self, item: int) -> frozenset[int]:
@@ -177,6 +190,7 @@ class Source:
         size = BEGINNING if limit is None else limit
         redactor = self.redactor.another()
         start = self.reader.timeline.span(item).start
+        self.watch(start)
         raw = redactor.line(self.masked(self.reader.raw(item, size + BEGINNING), start))
         if item not in self._glimpsed:
             self._glimpsed.add(item)
@@ -265,6 +279,10 @@ def refuse_target(target: Path, source: Path, roots: Iterable[Path]) -> None:
                     f"{shown(target)}: runs lie in this directory, and the file would be taken for one",
                     remedy="choose another directory",
                 )
+    except FileNotFoundError as error:
+        raise RunNotFound(
+            f"{shown(parent)}: there is no such directory", remedy="make it, or choose another"
+        ) from error
     except (OSError, ValueError) as error:
         raise open_error(target, error) from error
     if is_run_directory(parent):

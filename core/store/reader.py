@@ -121,6 +121,15 @@ class RunReader:
             raise
         return reader
 
+    def again(self) -> RunReader:
+        """Open the same file once more, also where nothing leads to it any longer."""
+        fd = os.dup(self._fd)
+        try:
+            return RunReader(self.path, fd, self._hint)
+        except BaseException:
+            os.close(fd)
+            raise
+
     def __enter__(self) -> Self:
         return self
 

@@ -64,6 +64,15 @@ class SessionReader(RunReader):
         if log_problem:
             self.mtime = path.stat().st_mtime
 
+    def again(self) -> SessionReader:
+        """Open the same log once more."""
+        fd = os.dup(self._fd)
+        try:
+            return SessionReader(self.path, self._file, fd, self.log_problem)
+        except BaseException:
+            os.close(fd)
+            raise
+
     @property
     def locks(self) -> tuple[Path, ...]:
         """The file that a writer of the run locks."""

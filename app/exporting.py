@@ -1,0 +1,128 @@
+"""A run written out in one format: what the command line and the dialog share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from refold.app.lines import Rows
+from refold.app.safe import line
+from refold.core.errors import Refused
+from refold.core.store.export import Source, refuse_target, write_file, write_text
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+    from refold.core.store.reader import RunReader
+
+
+class Format(NamedTuple):
+    """One format, for whoever chooses."""
+
+    name: str
+    ending: str
+    what: str
+
+
+FORMATS: Final = (
+    Format("md", "md", "Markdown: every text of the run in a fence that it cannot end"),
+    Format("html", "html", "one page with folds and a search, nothing from elsewhere"),
+    Format("json", "export.json", "one object: run, records, findings, state"),
+    Format("jsonl", "jsonl", "the records as the file spells them, a line each"),
+    Format("cast", "cast", "asciicast: the rows appear at the recorded pace"),
+    Format("svg", "svg", "the timeline as a picture"),
+    Format("bundle", "refold-bundle", "journal and manifest, for `refold open` elsewhere"),
+)
+
+
+def refuse(name: str, reader: RunReader, out: Path | None, settings: Settings) -> None:
+    """Refuse what cannot be, before anything is read.
+
+    Raises:
+        Refused: the format does not take the run, or the file would replace or become one.
+        StoreError: the directory is not there.
+    """
+    if reader.session is not None and name == "bundle":
+        raise Refused(
+            f"{reader.run_id}: a run directory does not fit into a bundle",
+            remedy="pack the directory itself, or export it as jsonl",
+        )
+    if out is not None:
+        refuse_target(out, reader.path, (root.path for root in settings.roots))
+
+
+def write(name: str, source: Source, out: Path) -> None:
+    """Make a file of a run, whole or not at all.
+
+    Raises:
+        WriteFailed: the disk did not take it.
+        StoreError: the run cannot be read, or the file not be made.
+    """
+    if name == "bundle":
+        from refold.core.store.bundle import write_bundle
+
+        write_file(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
+    else:
+        write_text(out, text_of(name, source, ascii_text=False))
+
+
+def default_place(settings: Settings) -> Path:
+    """Give the directory that exports go to unless another is named; never one that holds runs."""
+    here = Path.cwd()
+    return here if not _is_within(here, [root.path for root in settings.roots]) else Path.home()
+
+
+def _is_within(place: Path, roots: Sequence[Path]) -> bool:
+    real = place.resolve()
+    return any(real.is_relative_to(root.resolve()) for root in roots)
+
+
+def text_of(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
+    """Give an export as text; only what writes this format is imported."""
+    if name == "md":
+        from refold.core.export.markdown import markdown
+
+        return markdown(source.head(), source.entries())
+    if name == "html":
+        from refold.core.export.html import html
+
+        return html(source.head(), source.entries())
+    if name == "json":
+        from refold.core.export.json_text import json_object
+
+        return json_object(source.head(), source.entries(), source.spelled, source.end_json)
+    if name == "jsonl":
+        from refold.core.export.json_text import json_lines
+
+        return json_lines(source.entries(), source.spelled, ascii_text=ascii_text)
+    return _drawn(name, source)
+
+
+def _drawn(name: str, source: Source) -> Iterator[str]:
+    from refold.app.present.drawing import SharedRows, cast, svg
+
+    reader: RunReader = source.reader
+    timeline = reader.timeline
+    title = line(f"refold · {source.redactor.text(reader.run_id)}")
+    count = timeline.first_row(source.items)
+    rows = SharedRows(_rows(source), count, source.redactor.text)
+    if name == "svg":
+        return svg(title, rows)
+    return cast(title, rows, timeline, source.items, timeline.first_seconds)
+
+
+def _rows(source: Source) -> Rows:
+    """Give the rows that the screen would show, made of redacted records."""
+    from refold.core.rivumi.timeline import EventTimeline
+
+    reader, timeline = source.reader, source.reader.timeline
+    if isinstance(timeline, EventTimeline):
+        from refold.app.present.session_rows import SessionRows
+        from refold.core.formats.rivumi import EventDecoder
+
+        prompt = source.head().prompt
+        return SessionRows(timeline, source.glimpse, EventDecoder(), prompt=prompt)
+    from refold.app.present.rows import TimelineRows
+
+    return TimelineRows(timeline, source.glimpse, reader.decoder)

@@ -1,0 +1,255 @@
+"""The dialog before an export: nothing is written before Enter, and nothing is left of what is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from refold.app import keys
+from refold.app.exporting import FORMATS, default_place, refuse, write
+from refold.app.failure import words
+from refold.app.lines import Cell, FixedRows, Role
+from refold.app.loading import aside
+from refold.app.present.export_plan import ExportPlan, file_of, plan_lines
+from refold.app.present.layout import cell
+from refold.app.present.lens import Lens
+from refold.app.present.units import plural, size
+from refold.app.safe import Safe
+from refold.app.widgets.key_bar import KeyBar
+from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.app.widgets.words import Words
+from refold.core.errors import RefoldError
+from refold.core.redact import Redactor, explain
+from refold.core.store.export import Source
+
+if TYPE_CHECKING:
+    from refold.app.screens.going_on import Chosen
+    from refold.core.store.reader import RunReader
+
+_ROWS: Final = 8
+_EVERY: Final = 0.1
+"""Seconds between two drawings of a progress."""
+_COUNTED: Final = 64
+
+
+class Stopped(Exception):
+    """Nobody waits for the export any more."""
+
+
+class ExportScreen(ModalScreen[str]):
+    """Asks how to write runs out, writes them, and is dismissed with what to say of it; empty where not."""
+
+    CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("export")]
+
+    def __init__(self, runs: tuple[Chosen, ...], open_run: Callable[[Chosen], RunReader]) -> None:
+        """Ask about an export.
+
+        Args:
+            runs: What is written out.
+            open_run: Opens one of them; called on a thread.
+        """
+        super().__init__()
+        self._runs = runs
+        self._settings = runs[0].settings
+        self._open_run = open_run
+        ids = tuple(run.path.name.removesuffix(".json") for run in runs)
+        self.plan = ExportPlan(ids, FORMATS[0], Path(), redact=True, hidden=Counter(), looked_at=0.0)
+        self._named = False
+        """The file was named by hand: another format leaves it as it is."""
+        self._agreed: Path | None = None
+        """The file that may be replaced."""
+        self._stop = threading.Event()
+        self._writing = False
+        self._done = 0.0
+
+    def compose(self) -> ComposeResult:
+        """Title, choices, verdict, what is typed, keys."""
+        title = self.plan.runs[0] if len(self._runs) == 1 else plural(len(self._runs), "run")
+        with Vertical(classes="dialog"):
+            yield Words((Cell(Safe("Export "), "accent"), cell(title, "strong", 60)))
+            yield LinePager(id="export-plan")
+            yield PromptBar(id="export-prompt")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Begin to count."""
+        self.query_one(LinePager).focus()
+        self._place()
+        self._count()
+
+    def on_unmount(self) -> None:
+        """End what goes on for nobody."""
+        self._stop.set()
+
+    def _place(self) -> None:
+        """Propose a file in the format that is chosen."""
+        if not self._named:
+            base = default_place(self._settings)
+            one = len(self.plan.runs) == 1
+            target = base / f"{self.plan.runs[0]}.{self.plan.format.ending}" if one else base
+            self.plan = self.plan._replace(target=target)
+        self._agreed = None
+        self._draw()
+
+    @on(LinePager.Resized, "#export-plan")
+    def _draw(self) -> None:
+        pager = self.query_one("#export-plan", LinePager)
+        lines = list(plan_lines(self.plan, max(20, pager.width)))
+        pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        pager.show(FixedRows(lines))
+
+    def _say(self, text: str, role: Role = "dim") -> None:
+        self.plan = self.plan._replace(said=text, role=role)
+        self._draw()
+
+    @work(group="count", exclusive=True)
+    async def _count(self) -> None:
+        """Count what the redaction will hide, run after run, on a thread."""
+        found: Counter[str] = Counter()
+        for number, run in enumerate(self._runs):
+            try:
+                reader = await aside(lambda run=run: self._indexed(run))  # type: ignore[misc]
+            except RefoldError as error:
+                self._say(f"{error}", "problem")
+                continue
+            with reader:
+                lens, items = Lens(reader, self._settings.allow), reader.timeline.items
+                while lens.seen < items and not self._stop.is_set():
+                    await aside(lambda lens=lens: lens.count(_COUNTED, self._stop.is_set))  # type: ignore[misc]
+                    share = (number + lens.seen / items) / len(self._runs)
+                    self.plan = self.plan._replace(hidden=found + lens.counts, looked_at=share)
+                    self._draw()
+                found += lens.counts
+        self.plan = self.plan._replace(hidden=found, looked_at=1.0)
+        self._draw()
+
+    def _indexed(self, run: Chosen) -> RunReader:
+        reader = self._open_run(run)
+        reader.index_all()
+        return reader
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out the choices while it is written."""
+        if action in ("go", "format", "file", "redact"):
+            return None if self._writing else True
+        return super().check_action(action, parameters)
+
+    def action_format(self, step: int) -> None:
+        """Choose the format beside."""
+        place = (FORMATS.index(self.plan.format) + step) % len(FORMATS)
+        self.plan = self.plan._replace(format=FORMATS[place])
+        self.plan = self.plan._replace(said="")
+        self._place()
+
+    def action_redact(self) -> None:
+        """Switch the redaction off or on."""
+        self.plan = self.plan._replace(redact=not self.plan.redact)
+        self._draw()
+
+    def action_file(self) -> None:
+        """Ask for the file, or the directory of several."""
+        label = Safe("file") if len(self._runs) == 1 else Safe("directory")
+        self.query_one(PromptBar).open(label, str(self.plan.target))
+
+    @on(PromptBar.Submitted)
+    def _file_named(self, event: PromptBar.Submitted) -> None:
+        text = event.text.strip()
+        if not text:
+            return
+        home = text == "~" or text.startswith("~/")
+        named = Path.home() / text[2:] if home else Path.cwd() / text
+        if len(self._runs) == 1 and named.is_dir():
+            named /= f"{self.plan.runs[0]}.{self.plan.format.ending}"
+        self._named = True
+        self.plan = self.plan._replace(target=named)
+        self.plan = self.plan._replace(said="")
+        self._place()
+
+    def action_close(self) -> None:
+        """Leave, or stop writing."""
+        self._stop.set()
+        if not self._writing:
+            self.dismiss("")
+
+    def action_go(self) -> None:
+        """Write it; what is there already is replaced only when that is said twice."""
+        if self._writing:
+            return
+        taken: set[Path] = set()
+        files: list[Path] = []
+        for run_id in self.plan.runs:
+            files.append(file_of(self.plan, run_id, taken))
+            taken.add(files[-1])
+        there = [file for file in files if file.exists()]
+        if there and self._agreed != self.plan.target:
+            self._agreed = self.plan.target
+            what = there[0].name if len(there) == 1 else plural(len(there), "file")
+            verb = "is" if len(there) == 1 else "are"
+            self._say(f"{what} {verb} already there: Enter once more replaces what is there", "warn")
+            return
+        self._writing = True
+        self._stop.clear()
+        self.workers.cancel_group(self, "count")
+        self.refresh_bindings()
+        self._write(files)
+
+    @work(group="write", exclusive=True)
+    async def _write(self, files: list[Path]) -> None:
+        timer = self.set_interval(_EVERY, self._tell_progress)
+        redactor = Redactor(on=self.plan.redact, allow=self._settings.allow)
+        written, failed = 0, ""
+        try:
+            for number, (run, file) in enumerate(zip(self._runs, files, strict=True)):
+                try:
+                    await aside(lambda run=run, file=file, n=number: self._export(run, file, redactor, n))  # type: ignore[misc]
+                    written += 1
+                except RefoldError as error:
+                    said, remedy = words(error)
+                    failed = f"{said}: {remedy}" if remedy else said
+        except Stopped:
+            failed = "stopped; nothing of the file is left"
+        finally:
+            timer.stop()
+            self._writing = False
+            self.refresh_bindings()
+        if failed:
+            before = f"{plural(written, 'file')} written; " if written else ""
+            self._say(f"{before}{failed}", "problem")
+            return
+        bytes_ = sum(file.stat().st_size for file in files if file.exists())
+        what = str(files[0]) if len(files) == 1 else f"{plural(len(files), 'file')} in {self.plan.target}"
+        secrets = explain(redactor.counts) if redactor.on else "nothing was redacted"
+        self.dismiss(f"{what}, {size(bytes_)}; {secrets}.")
+
+    def _export(self, run: Chosen, file: Path, redactor: Redactor, number: int) -> None:
+        """Write one run; on a thread.
+
+        Raises:
+            Stopped: nobody waits any more.
+            StoreError: it cannot be read or written.
+        """
+        with self._open_run(run) as reader:
+            refuse(self.plan.format.name, reader, file, self._settings)
+            reader.index_all()
+
+            def watch(done: int) -> None:
+                self._done = (number + done / max(1, reader.size)) / len(self._runs)
+                if self._stop.is_set():
+                    raise Stopped
+
+            write(self.plan.format.name, Source(reader, redactor, watch=watch), file)
+
+    def _tell_progress(self) -> None:
+        if self._writing:
+            self._say(f"writing, {min(1.0, self._done):.0%}; esc stops it")

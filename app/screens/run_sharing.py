@@ -1,0 +1,161 @@
+"""What an open run gives away: a record to the clipboard, pager or editor, and what that would hide."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from textual import work
+
+from refold.app.loading import aside
+from refold.app.present import units
+from refold.app.present.reading import Reading
+from refold.app.safe import Safe
+from refold.app.screens.run_banner import Banner
+from refold.app.screens.run_moves import RunMovesScreen
+from refold.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from refold.app.outside import Program
+    from refold.app.present.lens import Lens
+    from refold.app.screens.going_on import Chosen
+    from refold.core.store.reader import RunReader
+
+_COUNTED: Final = 64
+"""So many records are looked at between two drawings of the count."""
+
+
+class RunSharingScreen(RunMovesScreen):
+    """A screen of one run that can be shown as an export would show it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lens_banner = Banner(lambda: self.query_one("#ruler"), id="lens")
+        self._lens: Lens | None = None
+        self._copied = -1
+        """The item that was copied last, without its secrets."""
+
+    def seen_through(self, reading: Reading) -> Reading:
+        """Give a reading that shows the run as it was shown so far."""
+        if self._lens is not None:
+            self._put_lens(reading)
+        return reading
+
+    def _put_lens(self, reading: Reading) -> None:
+        from refold.app.present.lens import Lens
+
+        self._lens = reading.lens = Lens(reading.reader, self._allowed)
+
+    @property
+    def _allowed(self) -> tuple[str, ...]:
+        chosen = self.chosen()
+        return chosen.settings.allow if chosen is not None else ()
+
+    def action_lens(self) -> None:
+        """Show in rows and panes what an export would hide, or all again."""
+        reading = self._reading
+        if reading is None or reading.is_window:
+            self.notify("The run is still being read.", severity="warning")
+            return
+        if self._lens is None:
+            self._put_lens(reading)
+            self.lens_follows()
+        else:
+            self._lens = reading.lens = None
+            self.workers.cancel_group(self, "lens")
+            self._lens_banner.say("")
+        self.show_anew()
+
+    def show_anew(self) -> None:
+        """Make all rows and lines again."""
+        raise NotImplementedError
+
+    @work(group="lens", exclusive=True)
+    async def lens_follows(self) -> None:
+        """Count what is hidden, up to the end that there is now."""
+        lens, reading = self._lens, self._reading
+        if lens is None or reading is None:
+            return
+        self._say_hidden(lens, reading)
+        while lens is self._lens and lens.seen < reading.timeline.items:
+            await aside(partial(lens.count, _COUNTED, lambda: lens is not self._lens))
+            self._say_hidden(lens, reading)
+
+    def _say_hidden(self, lens: Lens, reading: Reading) -> None:
+        if lens is not self._lens:
+            return
+        total, items = lens.counts.total(), reading.timeline.items
+        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in lens.counts.most_common())
+        said = f"as an export shows it: {units.plural(total, 'secret')} hidden" + (
+            f" ({kinds})" if kinds else ""
+        )
+        if lens.seen < items:
+            said += f" so far, {lens.seen / items:.0%} looked at"
+        self._lens_banner.say(f"◌ {said}", "accent")
+
+    def open_again(self, chosen: Chosen) -> RunReader:
+        """Open the run once more; where its file is gone, what was read of it."""
+        reader = self._reading.reader if self._reading is not None else None
+        try:
+            return super().open_again(chosen)
+        except StoreError:
+            if reader is None:
+                raise
+            return reader.again()
+
+    def action_copy(self) -> None:
+        """Send the record to the clipboard without its secrets; a second time as it is."""
+        self._copy(as_it_is=self.item is not None and self._copied == self.item)
+
+    def action_copy_raw(self) -> None:
+        """Send the bytes of the record to the clipboard as they are."""
+        self._copy(as_it_is=True)
+
+    @work(group="copy", exclusive=True)
+    async def _copy(self, *, as_it_is: bool) -> None:
+        from refold.app.present.clip import LONGEST, clip
+        from refold.core.redact import Redactor, explain
+
+        item, reading = self.item, self._reading
+        if reading is None or item is None:
+            return
+        where = reading.timeline.span(item)
+        if where.end - where.start > LONGEST:
+            size = units.size(where.end - where.start)
+            self.notify(f"{size} is too long for the clipboard of a terminal.", severity="warning")
+            return
+        raw = reading.raw_part(item, 0)
+        redactor = Redactor(allow=self._allowed)
+        redacted = await aside(lambda: redactor.line(raw))
+        hidden = redactor.total
+        found = clip(raw if as_it_is else redacted)
+        said = found.said
+        if hidden and as_it_is:
+            said += f" {units.plural(hidden, 'secret')} went with it."
+        elif hidden:
+            said += f" {explain(redactor.counts).capitalize()}; once more sends the record as it is."
+        self._copied = item if hidden and not as_it_is else -1
+        self.app.copy_to_clipboard(found.text)
+        self.notify(said, severity="information" if found.exact and not (hidden and as_it_is) else "warning")
+
+    def action_outside(self, program: Program) -> None:
+        """Open a copy of the record in the pager or the editor; Refold steps back meanwhile."""
+        from refold.app.outside import show_outside
+        from refold.app.screens.notice import NoticeScreen
+        from refold.core.errors import RefoldError
+
+        item, reading, chosen = self.item, self._reading, self.chosen()
+        if reading is None or item is None or chosen is None or self.app.screen is not self:
+            return
+        seq = reading.timeline.seq(item)
+        place = reading.timeline.span(item).line if seq is None else seq
+        try:
+            raw = reading.raw(item).rstrip() if reading.lens is not None else reading.raw(item)
+            ended = show_outside(
+                program, f"{reading.reader.run_id}-{place}", raw, chosen.settings, self.app.suspend
+            )
+        except RefoldError as error:
+            self.app.push_screen(NoticeScreen.of(Safe(f"The {program} was not opened"), error))
+            return
+        if not ended.fine:
+            self.notify(f"The {program} {ended.sentence}.", severity="warning")

@@ -1,0 +1,62 @@
+"""What a screen that stands on a run offers to be carried elsewhere: names to copy, and the export."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import work
+
+from refold.app.widgets.ground import GroundScreen
+
+if TYPE_CHECKING:
+    from refold.app.screens.going_on import Chosen
+    from refold.core.store.reader import RunReader
+
+
+class SharingScreen(GroundScreen):
+    """A screen that stands on a run."""
+
+    def chosen(self) -> Chosen | None:
+        """Give the run that the keys act on; None where there is none."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what needs a run where there is none."""
+        if action in ("copy_menu", "export"):
+            return True if self.chosen() is not None else None
+        return super().check_action(action, parameters)
+
+    def action_copy_menu(self) -> None:
+        """Offer what the run can be called by, to be copied."""
+        from refold.app.present.copies import copies
+        from refold.app.screens.copy_menu import CopyMenuScreen
+
+        chosen = self.chosen()
+        if chosen is not None and self.app.screen is self:
+            self.app.push_screen(CopyMenuScreen(copies(chosen.path, chosen.at, chosen.settings)))
+
+    def to_export(self) -> tuple[Chosen, ...]:
+        """Give the runs that an export is of."""
+        chosen = self.chosen()
+        return (chosen,) if chosen is not None else ()
+
+    def open_again(self, chosen: Chosen) -> RunReader:
+        """Open a run that is exported; it is the caller's to close.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        from refold.core.store.reader import RunReader
+
+        return RunReader.open(chosen.path, hint=chosen.hint, cache=chosen.settings.cache_dir)
+
+    @work(group="export")
+    async def action_export(self) -> None:
+        """Ask how to write the run out, and do it."""
+        from refold.app.screens.export import ExportScreen
+
+        runs = self.to_export()
+        if runs and self.app.screen is self:
+            said = await self.app.push_screen_wait(ExportScreen(runs, self.open_again))
+            if said:
+                self.notify(said, title="Exported")

@@ -1,0 +1,276 @@
+"""What leaves an open run by a key: the clipboard, an export, another program; and what is hidden of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests import story
+from tests.on_screen import settings, shown, type_into, until
+from textual.app import App
+from textual.pilot import Pilot
+
+from refold.app.main import RefoldApp
+from refold.app.outside import NoProgram, command_of, show_outside
+from refold.app.present.copies import copies
+from refold.app.present.landing import Landing
+from refold.app.screens.export import ExportScreen
+from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.settings import Settings
+from refold.core.store.bundle import open_bundle
+from refold.core.store.roots import Root
+
+TOKEN = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "runs" / "leaky.json"
+    path.parent.mkdir()
+    writing = story.Writing("leaky", "set the root password to hunter2").turn(f"use {TOKEN}", "bash:make")
+    path.write_bytes(writing.results("all is well").end("completed").data)
+    return path
+
+
+@asynccontextmanager
+async def opened(run: Path, chosen: Settings) -> AsyncIterator[tuple[Pilot[None], RunScreen]]:
+    screen = RunScreen(run, settings=chosen, hint="fisk-ai")
+    async with RefoldApp(chosen, lambda: screen).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await until(pilot, lambda: screen.item is not None)
+        yield pilot, screen
+
+
+def told(app: App[None]) -> str:
+    return " ".join(note.message for note in app._notifications)
+
+
+def clipboard(app: App[None]) -> str:
+    return app.clipboard
+
+
+async def test_copy_hides_secrets_until_it_is_pressed_again(run: Path, tmp_path: Path) -> None:
+    async with opened(run, settings(tmp_path)) as (pilot, _):
+        lines = run.read_text().split("\n")
+        await pilot.press("y")
+        await until(pilot, lambda: bool(clipboard(pilot.app)))
+        assert clipboard(pilot.app) == lines[0].replace("hunter2", "[redacted: password]")
+        await until(pilot, lambda: "once more sends the record as it is" in told(pilot.app))
+        await pilot.press("y")
+        await until(pilot, lambda: clipboard(pilot.app) == lines[0])
+        await pilot.press("y")
+        await until(pilot, lambda: "hunter2" not in clipboard(pilot.app))
+        await pilot.press("down", "y")
+        await until(pilot, lambda: "[redacted: github token]" in clipboard(pilot.app))
+        await pilot.press("ctrl+y")
+        await until(pilot, lambda: clipboard(pilot.app) == lines[1])
+        await pilot.press("end", "y")
+        await until(pilot, lambda: clipboard(pilot.app) == lines[3])
+
+
+async def test_the_lens_hides_in_rows_and_panes_and_counts(run: Path, tmp_path: Path) -> None:
+    async with opened(run, settings(tmp_path)) as (pilot, screen):
+        await until(pilot, lambda: "\n".join(shown(pilot.app)).count("hunter2") == 2)
+        await pilot.press("v")
+        await until(pilot, lambda: "2 secrets hidden (1 × " in "\n".join(shown(pilot.app)))
+        await until(pilot, lambda: "hunter2" not in "\n".join(shown(pilot.app)))
+        assert TOKEN not in "\n".join(shown(pilot.app))
+        await pilot.press("3", "end")
+        await until(pilot, lambda: screen.pane.open_pane == "conversation")
+        await until(pilot, lambda: "use [redacted: github token]" in "\n".join(shown(pilot.app)))
+        with run.open("ab") as file:
+            file.write(
+                story.Writing("x", "").turn(f"and {TOKEN} again").lines[1].replace(b'"seq":2', b'"seq":5')
+            )
+        await until(pilot, lambda: "3 secrets hidden" in "\n".join(shown(pilot.app)))
+        await pilot.press("v", "1", "home")
+        await until(pilot, lambda: "hunter2" in "\n".join(shown(pilot.app)))
+        assert "hidden" not in "\n".join(shown(pilot.app))
+    allowing = msgspec.structs.replace(settings(tmp_path), allow=("hunter*",))
+    async with opened(run, allowing) as (pilot, _):
+        await pilot.press("v", "home")
+        await until(pilot, lambda: "2 secrets hidden (2 × github token)" in "\n".join(shown(pilot.app)))
+        assert "hunter2" in "\n".join(shown(pilot.app))
+
+
+async def test_export_asks_and_writes(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with opened(run, settings(tmp_path)) as (pilot, screen):
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        await until(pilot, lambda: "2 secrets will be hidden" in "\n".join(shown(pilot.app)))
+        assert str(tmp_path / "leaky.md") in "\n".join(shown(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        said = (tmp_path / "leaky.md").read_text()
+        assert "[redacted: password]" in said
+        assert "hunter2" not in said
+        await until(pilot, lambda: "2 secrets were replaced" in told(pilot.app))
+        # What is there is replaced only when that is said twice; the redaction can be switched off.
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        await pilot.press("x", "enter")
+        await until(pilot, lambda: "already there: Enter once more" in "\n".join(shown(pilot.app)))
+        assert (tmp_path / "leaky.md").read_text() == said
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert "hunter2" in (tmp_path / "leaky.md").read_text()
+
+
+async def test_an_export_that_cannot_be_says_so_and_leaves_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.parent)
+    held = msgspec.structs.replace(settings(tmp_path), roots=(Root(run.parent, "fisk-ai", "default"),))
+    async with opened(run, held) as (pilot, _):
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ExportScreen)
+        # Never into a directory that holds runs.
+        assert dialog.plan.target == Path.home() / "leaky.md"
+        for named, why in (
+            (str(run), "this is the run itself"),
+            (str(run.parent / "more.json"), "would be taken for one"),
+            (str(tmp_path / "no" / "file.md"), "no such directory"),
+        ):
+            await type_into(pilot, "f", named)
+            await pilot.press("enter", "enter")
+            await until(pilot, lambda why=why: why in dialog.plan.said)  # type: ignore[misc]
+        full = tmp_path / "full.md"
+        real = os.write
+
+        def failing(fd: int, data: bytes) -> int:
+            if Path(f"/proc/self/fd/{fd}").readlink().is_relative_to(tmp_path):
+                raise OSError(28, "No space left on device")
+            return real(fd, data)
+
+        await type_into(pilot, "f", str(full))
+        monkeypatch.setattr(os, "write", failing)
+        await pilot.press("enter")
+        await until(pilot, lambda: "No space left on device" in dialog.plan.said)
+        monkeypatch.undo()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+        assert sorted(path.name for path in run.parent.iterdir()) == ["leaky.json"]
+        await pilot.press("escape")
+
+
+async def test_what_was_read_of_a_run_that_vanished_is_exported(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = run.read_bytes()
+    async with opened(run, settings(tmp_path)) as (pilot, screen):
+        run.unlink()
+        await until(pilot, lambda: "what was read stays on the screen" in "\n".join(shown(pilot.app)))
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        await pilot.press("left", "x", "enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+    assert open_bundle(tmp_path / "leaky.refold-bundle", into=tmp_path).journal.read_bytes() == data
+
+
+async def test_marked_runs_are_exported_together(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (run.parent / "other.json").write_bytes(story.Writing("other", "hello").end("completed").data)
+    held = msgspec.structs.replace(settings(tmp_path), roots=(Root(run.parent, "fisk-ai", "default"),))
+    screen = RunsScreen(held)
+    async with RefoldApp(held, lambda: screen).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(screen.listing.rows) == 2)
+        await pilot.press("space", "down", "space", "e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        await until(pilot, lambda: "Export 2 runs" in "\n".join(shown(pilot.app)))
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert {path.name for path in tmp_path.glob("*.html")} == {"leaky.html", "other.html"}
+        await pilot.press("Y", "i")
+        await until(pilot, lambda: clipboard(pilot.app) in {"leaky", "other"})
+
+
+async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> None:
+    async with opened(run, settings(tmp_path)) as (pilot, _):
+        await pilot.press("down")
+        for key, text in (
+            ("i", "leaky"),
+            ("p", str(run)),
+            ("l", "leaky@2"),
+            ("r", f"refold resume {run}"),
+        ):
+            await pilot.press("Y")
+            await until(pilot, lambda: "deep link" in "\n".join(shown(pilot.app)))
+            await pilot.press(key)
+            await until(pilot, lambda text=text: clipboard(pilot.app) == text)  # type: ignore[misc]
+
+
+def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    path = tmp_path / "a b.json"
+    assert [copy.text for copy in copies(path, None, chosen)] == [
+        "a b",
+        str(path),
+        "a b",
+        f"refold resume '{path}'",
+    ]
+    known = msgspec.structs.replace(chosen, roots=(Root(tmp_path, "refold", "default"),))
+    assert copies(path, Landing(None, 7), known)[2:] == (
+        ("link", "deep link", "a b@#7"),
+        ("resume", "resume command", "refold resume 'a b'"),
+    )
+
+
+def test_a_record_in_another_program(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = tmp_path / "program"
+    script.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        f"open({str(told)!r}, 'w').write(json.dumps([sys.argv[1:], open(sys.argv[-1]).read(),"
+        " os.stat(sys.argv[-1]).st_mode, os.stat(os.path.dirname(sys.argv[-1])).st_mode]))\n"
+    )
+    script.chmod(0o700)
+    chosen = msgspec.structs.replace(settings(tmp_path), editor=f"'{script}' --wait 'a b'", pager=str(script))
+    raw = b'{"a":"\\u001b[2J \xc3\xa9","b":[1.50]}'
+    assert show_outside("editor", "run-7", raw, chosen, nullcontext).fine
+    arguments, text, mode, directory = json.loads(told.read_text())
+    assert arguments[:3] == ["--wait", "a b", "--"]
+    assert Path(arguments[3]).name == "run-7.json"
+    assert Path(arguments[3]).is_absolute()
+    assert json.loads(text) == {"a": "\x1b[2J é", "b": [1.5]}
+    assert stat.S_IMODE(mode) == 0o400
+    assert stat.S_IMODE(directory) == 0o700
+    assert not Path(arguments[3]).parent.exists()
+    assert show_outside("pager", "../../x", b"{torn \x1b]0;x\x07", chosen, nullcontext).fine
+    arguments, text, _, _ = json.loads(told.read_text())
+    assert Path(arguments[1]).name == "record.json"
+    assert text == "{torn ␛]0;x␇\n"
+
+
+def test_a_program_that_is_none(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    with pytest.raises(NoProgram, match="EDITOR is not set"):
+        command_of("editor", chosen)
+    with pytest.raises(NoProgram, match="No closing quotation"):
+        command_of("editor", msgspec.structs.replace(chosen, editor="vim '"))
+    missing = msgspec.structs.replace(chosen, editor="/no/such/editor")
+    ended = show_outside("editor", "x", b"{}", missing, nullcontext)
+    assert not ended.fine
+    assert "was not started" in ended.sentence
+    failing = msgspec.structs.replace(chosen, editor="false")
+    assert show_outside("editor", "x", b"{}", failing, nullcontext).sentence == "ended with exit code 1"
+
+
+async def test_an_editor_that_is_not_set_is_said(run: Path, tmp_path: Path) -> None:
+    async with opened(run, settings(tmp_path)) as (pilot, _):
+        await pilot.press("O")
+        await until(pilot, lambda: "EDITOR is not set" in "\n".join(shown(pilot.app)))
+        await asyncio.sleep(0)
