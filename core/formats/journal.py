@@ -94,7 +94,7 @@ class JournalFormat:
     @cached_property
     def _plain_writer(self) -> Callable[[Record, Dialect], bytes | None]:
         # Imported when a record is first written, and not looked up again: readers do without it.
-        from refold.core.formats.writing import write_plain
+        from refold.core.formats.plain_writing import write_plain
 
         return write_plain
 

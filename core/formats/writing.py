@@ -7,8 +7,7 @@ spelling keeps it.
 from __future__ import annotations
 
 from refold.core.formats.exact import Dialect
-from refold.core.formats.fields import MAX_INT, MAX_SEQ
-from refold.core.formats.gojson import encode, encode_what_is_plain, is_plain
+from refold.core.formats.gojson import encode
 from refold.core.records import (
     AssistantRecord,
     Fingerprint,
@@ -26,59 +25,11 @@ from refold.core.records import (
 )
 
 _YEAR_ONE = "0001-01-01T00:00:00Z"
-_MIN_INT = -MAX_INT - 1
-_NEVER_PLAIN = (MetaRecord, IncompleteRecord, UnknownRecord)
-_LEVELS_ABOVE_RESULT = 2
-_LEVELS_ABOVE_BLOCK = 4
 
 
 def write(record: Record, dialect: Dialect) -> bytes:
     """Give the line of a record, newline included; raise BadRecord where a value has no JSON text."""
     return encode(_envelope(record, dialect)) + b"\n"
-
-
-def write_plain(record: Record, dialect: Dialect) -> bytes | None:
-    """Give the same line where it is sure to be read again, whatever its blocks say; None otherwise."""
-    if dialect.neutral or not _is_plain(record):
-        return None
-    text = encode_what_is_plain(_envelope(record, dialect))
-    return None if text is None else text + b"\n"
-
-
-def _is_plain(record: Record) -> bool:
-    """Say whether the fields of a record have the types that a reader wants; wire blocks may be anything."""
-    if isinstance(record, _NEVER_PLAIN) or record.resumed is not None:
-        return False
-    if type(record.seq) is not int or not 0 < record.seq <= MAX_SEQ:
-        return False
-    if type(record.time) is not str and record.time is not None:
-        return False
-    if isinstance(record, ToolResultRecord):
-        return (
-            type(record.tool_use_id) is str
-            and record.decision is None
-            and is_plain(record.result, _LEVELS_ABOVE_RESULT)
-        )
-    if isinstance(record, TerminalRecord):
-        return type(record.reason) is type(record.message) is str
-    if isinstance(record, AssistantRecord) and not (
-        type(record.stop_reason) is str
-        and _MIN_INT <= record.in_tokens <= MAX_INT
-        and type(record.in_tokens) is type(record.out_tokens) is type(record.iteration) is int
-        and type(record.cache_read_tokens) is type(record.cache_create_tokens) is int
-        and _MIN_INT <= record.out_tokens <= MAX_INT
-        and _MIN_INT <= record.iteration <= MAX_INT
-        and _MIN_INT <= record.cache_read_tokens <= MAX_INT
-        and _MIN_INT <= record.cache_create_tokens <= MAX_INT
-    ):
-        return False
-    message = record.message
-    if type(message.role) is not str:
-        return False
-    for block in message.content or ():  # noqa: SIM110 - a generator costs more than what it asks
-        if not is_plain(block, _LEVELS_ABOVE_BLOCK):
-            return False
-    return True
 
 
 def _envelope(record: Record, dialect: Dialect) -> dict[str, Json]:
