@@ -2,8 +2,10 @@
 
     python tests/generate.py --kind journal --size 1G --seed 1 OUT
     python tests/generate.py --kind journal --style fisk-ai-v3 --records 266 OUT
+    python tests/generate.py --kind short --size 100M OUT
     python tests/generate.py --kind record --size 50M OUT
     python tests/generate.py --kind runs --count 10000 --size 70K DIRECTORY
+    python tests/generate.py --kind small-runs --count 50000 DIRECTORY
     python tests/generate.py --kind damaged --damage torn --seed 3 OUT
 
 Tool results are lognormal in size (median 1.8 KB, sigma 1.5, 200 B to 200 KB) and look like what tools
@@ -132,7 +134,9 @@ class Bodies:
 
     @classmethod
     @functools.lru_cache(maxsize=8)
-    def render(cls, seed: int, *, count: int = 600, median: float = 1800.0) -> Bodies:
+    def render(
+        cls, seed: int, *, count: int = 600, median: float = 1800.0, longest_reply: int = 1600
+    ) -> Bodies:
         """Render `count` tool results, replies and inputs; the same for the same seed."""
         rng = random.Random(f"bodies {seed} {count} {median}")
         normal = statistics.NormalDist()
@@ -145,7 +149,7 @@ class Bodies:
             start = rng.randrange(len(long) - size)
             whole = long[start : start + size] if size > 20_000 else text(rng, size)
             results.append(go_string(whole[: size * size // len(go_string(whole))]))
-        replies = tuple(go_string(text(rng, rng.randrange(20, 1600))) for _ in range(count))
+        replies = tuple(go_string(text(rng, rng.randrange(20, longest_reply))) for _ in range(count))
         inputs = tuple(
             b'{"path":%b,"limit":%d}'
             % (go_string(f"src/{rng.choice(_WORDS)}/{rng.choice(_WORDS)}.py"), rng.randrange(400))
@@ -362,6 +366,38 @@ def runs(
     return paths
 
 
+def short_bodies(seed: int) -> Bodies:
+    """Give texts for records of about 350 bytes."""
+    return Bodies.render(seed, median=40.0, longest_reply=60)
+
+
+def small_runs(directory: Path, count: int, *, style: Style = "native", seed: int = 1) -> list[Path]:
+    """Write very many runs of 4 to 12 short records: two hundred different ones, each with its id."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bodies = Bodies.render(seed, count=60, median=300.0, longest_reply=400)
+    kinds = [
+        b"".join(
+            journal(
+                seed=seed + number, records=4 + number % 9, style=style, run_id="x", bodies=bodies,
+                ending=ENDINGS[number % len(ENDINGS)], prompt=f"{_WORDS[number % 40]} {number}",
+            )
+        )
+        for number in range(200)
+    ]  # fmt: skip
+    paths = []
+    for number in range(count):
+        run_id = f"small-{number:06d}"
+        path = directory / f"{run_id}.json"
+        write(
+            path,
+            (kinds[number % len(kinds)].replace(b'"run_id":"x"', b'"run_id":"%b"' % run_id.encode(), 1),),
+        )
+        moment = _EPOCH.timestamp() + number
+        os.utime(path, (moment, moment))
+        paths.append(path)
+    return paths
+
+
 def byte_count(text_: str) -> int:
     """Read 70K, 50M, 1G or a plain number."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -373,7 +409,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Write journals for tests; the same seed gives the same bytes."
     )
-    parser.add_argument("--kind", choices=("journal", "record", "runs", "damaged"), default="journal")
+    parser.add_argument(
+        "--kind", choices=("journal", "short", "record", "runs", "small-runs", "damaged"), default="journal"
+    )
     parser.add_argument("--style", choices=STYLES, default="native")
     parser.add_argument("--size", type=byte_count)
     parser.add_argument("--records", type=int)
@@ -384,7 +422,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("out", type=Path)
     given = parser.parse_args(arguments)
     started = time.perf_counter()
-    if given.kind == "runs":
+    if given.kind == "small-runs":
+        made = len(small_runs(given.out, given.count, style=given.style, seed=given.seed))
+        total = sum(path.stat().st_size for path in given.out.iterdir())
+    elif given.kind == "runs":
         made = len(
             runs(given.out, given.count, size=given.size or 70_000, style=given.style, seed=given.seed)
         )
@@ -398,7 +439,7 @@ def main(arguments: list[str] | None = None) -> int:
             size = given.size if given.size or given.records else 1 << 20
             lines = journal(
                 seed=given.seed, size=size, records=given.records, style=given.style, ending=given.ending,
-                run_id=given.out.stem,
+                run_id=given.out.stem, bodies=short_bodies(given.seed) if given.kind == "short" else None,
             )  # fmt: skip
         if given.kind == "damaged":
             sys.path.append(str(Path(__file__).parent.parent))

@@ -9,7 +9,7 @@ import msgspec
 from refold.core.formats.usual import Usual
 from refold.core.records import Json, MetaRecord, Record
 
-HEAD_BYTES = 65_536
+HEAD_BYTES = 57_344
 """How much of the start of a file is looked at to tell its format and version."""
 
 

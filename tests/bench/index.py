@@ -1,15 +1,17 @@
-"""What it costs to index a run, against the bare decoding of the same lines and a search for newlines."""
+"""What it costs to index a run and to open it again, against bare decoding and naive reading."""
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
-import random
 import time
 from array import array
 from pathlib import Path
 
 import msgspec
-from tests.bench.data import Data
+from tests import generate
+from tests.bench.data import SETTLED, Data
 from tests.bench.figures import Figure, figure, interleaved, percentile, ratio
 
 from refold.core.store.reader import RunReader
@@ -55,100 +57,171 @@ class _Row(msgspec.Struct):
 
 
 def _index(path: Path) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     with RunReader.open(path) as reader:
         reader.index_all()
-    return (time.perf_counter() - started) * 1000
+    return (time.process_time() - started) * 1000
 
 
 def _decode(path: Path) -> float:
     """Decode every line partially and keep nothing: the limit for an index that looks at each record."""
     decode = msgspec.json.Decoder(_Row).decode
-    started = time.perf_counter()
+    started = time.process_time()
     with path.open("rb", buffering=1 << 20) as file:
         for line in file:
             decode(line)
-    return (time.perf_counter() - started) * 1000
+    return (time.process_time() - started) * 1000
 
 
 def _newlines(path: Path) -> float:
+    """Find every newline in the mapped file: the least that says where the records are."""
     offsets = array("Q")
-    started = time.perf_counter()
-    position = 0
-    with path.open("rb", buffering=1 << 20) as file:
-        for line in file:
+    started = time.process_time()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        position = mapped.find(b"\n")
+        while position >= 0:
             offsets.append(position)
-            position += len(line)
-    return (time.perf_counter() - started) * 1000
+            position = mapped.find(b"\n", position + 1)
+    return (time.process_time() - started) * 1000
+
+
+def _read(path: Path) -> float:
+    """Read every byte into a buffer that is used again."""
+    buffer = bytearray(1 << 20)
+    started = time.process_time()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        while os.readv(descriptor, [buffer]):
+            pass
+    finally:
+        os.close(descriptor)
+    return (time.process_time() - started) * 1000
+
+
+def naive(path: Path) -> float:
+    """Parse and sum up with what comes with Python, as a script would: CPU milliseconds."""
+    started = time.process_time()
+    turns = calls = errors = tokens = 0
+    with path.open("rb") as file:
+        for line in file:
+            record = json.loads(line)
+            if reply := record.get("assistant"):
+                turns += 1
+                tokens += reply["in_tokens"] + reply["out_tokens"] + reply.get("cache_read_tokens", 0)
+                calls += sum(block["type"] == "tool_use" for block in reply["message"]["content"])
+            elif answer := record.get("tool_result"):
+                errors += bool(answer["result"].get("is_error"))
+    return (time.process_time() - started) * 1000
 
 
 def _slices(path: Path) -> list[float]:
-    """Give how long each slice of 3 ms really took, in milliseconds."""
+    """Give how long each slice of 1 ms really took, in milliseconds of CPU."""
     taken = []
     with RunReader.open(path) as reader:
         complete = False
         while not complete:
-            started = time.perf_counter()
-            complete = reader.step(0.003)
-            taken.append((time.perf_counter() - started) * 1000)
+            started = time.thread_time()
+            complete = reader.step(0.001)
+            taken.append((time.thread_time() - started) * 1000)
     return taken
 
 
-def _states(path: Path, tries: int = 400) -> list[float]:
-    """Give how long the state at a random record takes, in microseconds."""
-    rng = random.Random(1)
-    taken = []
-    with RunReader.open(path) as reader:
-        timeline = reader.index_all()
-        for item in [rng.randrange(timeline.items) for _ in range(tries)]:
-            started = time.perf_counter()
-            reader.state_at(item)
-            taken.append((time.perf_counter() - started) * 1e6)
-    return taken
-
-
-def _open_bytes(path: Path) -> float:
+def _open_kib(path: Path) -> float:
     with RunReader.open(path) as reader:
         reader.step(0.0)
+        reader.tail_timeline()
         return reader.bytes_read / 1024
 
 
-def measure(data: Data, rounds: int) -> list[Figure]:
-    """Index build, slices, state at any record, bytes read before the first rows."""
-    for path in (data.middle, data.big):
-        os.sched_yield()
-        _newlines(path)
-    taken = interleaved(
-        {
-            "index": lambda: _index(data.middle),
-            "decode": lambda: _decode(data.middle),
-            "newlines": lambda: _newlines(data.middle),
-            "index big": lambda: _index(data.big),
-        },
-        rounds,
-    )
-    slices, huge = _slices(data.big), _slices(data.huge_record)
-    states, states_small = _states(data.big), _states(data.small)
-    group = "index"
-    growth = (data.big.stat().st_size / data.middle.stat().st_size) * 1.1
+def _keep(path: Path, cache: Path) -> float:
+    """Keep the index of a run; give the milliseconds of CPU that it took."""
+    with RunReader.open(path) as reader:
+        reader.index_all()
+        started = time.process_time()
+        assert reader.keep_index(cache), "the index was not kept"
+        return (time.process_time() - started) * 1000
+
+
+def _reopen(path: Path, cache: Path, read: list[float]) -> float:
+    started = time.process_time()
+    with RunReader.open(path, cache=cache) as reader:
+        reader.index_all()
+        taken = (time.process_time() - started) * 1000
+        read.append(reader.bytes_read / 1024)
+        assert reader.timeline.items, "nothing was indexed"
+    return taken
+
+
+def _grow(path: Path, records: int) -> int:
+    """Append so many good lines; give their bytes."""
+    lines = list(generate.journal(records=records + 1, seed=7))[1:]
+    with path.open("ab") as file:
+        file.write(b"".join(lines))
+    return sum(map(len, lines))
+
+
+def _reopened(data: Data, rounds: int, build: list[float]) -> list[Figure]:
+    """Open the large run again, unchanged and grown; it is a copy that grows."""
+    cache = data.home("index")
+    grown = data.directory / "grown" / "grown.json"
+    grown.parent.mkdir(mode=0o700, exist_ok=True)
+    os.link(data.big, grown)
+    time.sleep(SETTLED)
+    kept = _keep(data.big, cache)
+    read: list[float] = []
+    again = [_reopen(data.big, cache, read) for _ in range(max(5, rounds))]
+    size = data.big.stat().st_size
+    more = _grow(grown, 200)
+    read_after: list[float] = []
+    try:
+        after = [_reopen(grown, cache, read_after) for _ in range(max(5, rounds))]
+    finally:
+        os.truncate(grown, size)
+    group = "open again"
     return [
-        figure(group, "a tenth of the large run", taken["index"], "ms"),
-        figure(group, "large run", taken["index big"], "ms"),
-        ratio(group, "build / bare msgspec decode", taken["index"], taken["decode"], 1.3),
-        ratio(group, "build / newline scan", taken["index"], taken["newlines"]),
-        ratio(group, "large run / a tenth of it", taken["index big"], taken["index"], growth),
-        Figure(group, "slice of 3 ms, p99", percentile(slices, 0.99), "ms", 4.0, len(slices)),
-        Figure(group, "slice of 3 ms, longest", max(slices), "ms", 16.0, len(slices)),
-        Figure(group, "slice over a 50 MB record, longest", max(huge), "ms", 16.0, len(huge)),
-        Figure("state", "at any record, p50", percentile(states, 0.5), "µs", None, len(states)),
-        Figure("state", "at any record, p99", percentile(states, 0.99), "µs", 2000.0, len(states)),
-        Figure(
-            "state",
-            "p50 large / small",
-            percentile(states, 0.5) / percentile(states_small, 0.5),
-            "x",
-            1.5,
-            400,
+        ratio(group, "build / open with a kept index", build, again, 500, of="G3", at_least=True),
+        figure(group, "of the journal read", read, "KiB", 64, of="G3"),
+        figure(group, "with a kept index", again, "ms"),
+        Figure(group, "to keep an index", kept, "ms"),
+        figure(
+            group, "grown by 200 records, beyond the unchanged one", [a - min(again) for a in after], "ms"
         ),
-        figure(group, "bytes read before the first rows", [_open_bytes(data.big)], "KiB", 512.0),
+        Figure(group, "grown: read / appended", read_after[0] * 1024 / more, "x", 2, len(after), of="G4"),
+    ]
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """Index build, its slices, bytes before the first rows, opening again. All of it CPU time."""
+    for path in (data.ten, data.middle, data.big):
+        _read(path)
+    cases = {
+        "ten": lambda: _index(data.ten),
+        "index": lambda: _index(data.middle),
+        "short": lambda: _index(data.short_records),
+        "decode": lambda: _decode(data.middle),
+        "decode short": lambda: _decode(data.short_records),
+        "newlines": lambda: _newlines(data.middle),
+        "read": lambda: _read(data.middle),
+        "naive": lambda: naive(data.middle),
+    }
+    taken = interleaved(cases, rounds)
+    big = interleaved({"big": lambda: _index(data.big)}, min(rounds, 3))["big"]
+    slices, short, huge = _slices(data.big), _slices(data.short_records), _slices(data.huge_record)
+    group = "index"
+    growth = data.big.stat().st_size / data.ten.stat().st_size
+    linear = percentile(big, 0.5) / percentile(taken["ten"], 0.5) / growth
+    return [
+        ratio(group, "build / bare msgspec decode", taken["index"], taken["decode"], 1.3, of="G2"),
+        ratio(group, "the same, records of 350 bytes", taken["short"], taken["decode short"], of="G2"),
+        ratio(group, "build / newline scan", taken["index"], taken["newlines"], 4.5, of="G2"),
+        ratio(group, "naive json / build", taken["naive"], taken["index"], 3.5, of="G2", at_least=True),
+        Figure(group, "a byte of the large run / of a hundredth of it", linear, "x", 1.1, len(big), of="G2"),
+        ratio(group, "build / read", taken["index"], taken["read"]),
+        figure(group, "a tenth of the large run", taken["index"], "ms"),
+        figure(group, "large run", big, "ms"),
+        *_reopened(data, rounds, big),
+        Figure(group, "slice of 1 ms, p99", percentile(slices, 0.99), "ms", 4.0, len(slices), of="G11"),
+        Figure(group, "records of 350 bytes, p99", percentile(short, 0.99), "ms", 4.0, len(short), of="G11"),
+        Figure(group, "a 50 MB record, longest", max(huge), "ms", 16.0, len(huge), of="G11"),
+        figure(group, "read before the first rows", [_open_kib(data.big)], "KiB", 512.0, of="G1"),
     ]

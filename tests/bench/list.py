@@ -1,73 +1,92 @@
-"""The list of many runs: first rows, the warm complete list, and a key in the filter."""
+"""The list of many runs: first rows, the complete list with and without a cache, and a key in the filter."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.data import Data
-from tests.bench.figures import Figure, figure, interleaved, percentile, ratio
+from tests.bench.figures import Figure, figure, interleaved, not_run, percentile, ratio
+from tests.bench.index import naive
 from tests.bench.open import at_rest, cpu_seconds
-from tests.terminal.program import ROOT, environment, refold
+from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
 from refold.core.store.catalog import Catalog, Root
 from refold.core.summary import RunSummary
 
 SCREENFUL = 50
+_NO_PEER = "it cannot be built here"
 
 
-def _floor(directory: Path) -> float:
-    """Name and stat every run, newest first: what a checked list cannot do without."""
+def _cpu(work: Callable[[], object]) -> float:
+    """Give the milliseconds of CPU that something takes, in all threads."""
+    started = time.process_time()
+    work()
+    return (time.process_time() - started) * 1000
+
+
+def _wall(work: Callable[[], object]) -> float:
     started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def _floor(directory: Path) -> None:
+    """Name and stat every run, newest first: what a checked list cannot do without."""
     rows = []
     with os.scandir(directory) as entries:
         for entry in entries:
             status = entry.stat(follow_symlinks=False)
             rows.append((status.st_mtime_ns, status.st_size, status.st_ino, entry.name))
     rows.sort(reverse=True)
-    return (time.perf_counter() - started) * 1000
 
 
-def _first_rows(directory: Path, cache: Path) -> float:
-    catalog = Catalog((Root(directory, "refold", "bench"),), cache=cache)
-    started = time.perf_counter()
+def _catalog(directory: Path, cache: Path | None, hint: str = "refold") -> Catalog:
+    return Catalog((Root(directory, hint, "bench"),), cache=cache)
+
+
+def _first_rows(directory: Path, cache: Path | None) -> None:
+    catalog = _catalog(directory, cache)
     seen: set[str] = set()
     for row in catalog.scan():
         if isinstance(row, RunSummary):
             seen.add(row.id)
         if len(seen) >= SCREENFUL:
-            break
-    return (time.perf_counter() - started) * 1000
+            return
 
 
-def _complete(directory: Path, cache: Path | None, count: int) -> float:
-    catalog = Catalog((Root(directory, "refold", "bench"),), cache=cache)
-    started = time.perf_counter()
+def _complete(directory: Path, cache: Path | None, count: int, hint: str = "refold") -> None:
+    catalog = _catalog(directory, cache, hint)
     rows = {row.id: row for row in catalog.scan() if isinstance(row, RunSummary)}
-    taken = (time.perf_counter() - started) * 1000
     assert len(rows) == count, f"{len(rows)} of {count} runs"
     assert all(row.complete for row in rows.values())
-    return taken
+    catalog.close()
 
 
-def _listing(directory: Path, home: Path) -> float:
-    started = time.perf_counter()
-    subprocess.run(
-        refold("ls", "--only", "--root", directory, "--json"), check=True, stdout=subprocess.DEVNULL,
-        env=environment(home), cwd=ROOT,
-    )  # fmt: skip
-    return (time.perf_counter() - started) * 1000
+def _naive(directory: Path) -> None:
+    for path in directory.iterdir():
+        naive(path)
 
 
-def _python() -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    return (time.perf_counter() - started) * 1000
+_WARM: dict[Path, Path] = {}
+
+
+def _warm(data: Data, directory: Path, count: int, hint: str = "refold") -> Path:
+    """Give a cache that knows a directory."""
+    if directory not in _WARM:
+        _WARM[directory] = data.home("warm")
+        _complete(directory, _WARM[directory], count, hint)
+    return _WARM[directory]
+
+
+def warm_list(data: Data) -> float:
+    """Give the milliseconds of CPU that a complete list from the cache takes."""
+    cache = _warm(data, data.runs, data.run_count)
+    return _cpu(lambda: _complete(data.runs, cache, data.run_count))
 
 
 def _filter_keys(data: Data) -> tuple[list[float], list[float]]:
@@ -90,39 +109,102 @@ def _filter_keys(data: Data) -> tuple[list[float], list[float]]:
     return cpu, wall
 
 
-def measure(data: Data, rounds: int) -> list[Figure]:
-    """First rows and warm complete list against scandir and stat; `ls`; a key in the filter."""
-    cold, warm = data.home("cold"), data.home("warm")
-    cold_full = [_complete(data.runs, warm, data.run_count)]
+def _many(data: Data, rounds: int) -> list[Figure]:
+    """The list of 10,000 runs: its first rows, and all of it from the cache."""
     _floor(data.runs)
+    cold = data.home("cold")
+    cache = _warm(data, data.runs, data.run_count)
 
     def first_cold() -> float:
         shutil.rmtree(cold, ignore_errors=True)
-        return _first_rows(data.runs, cold)
+        return _cpu(lambda: _first_rows(data.runs, cold))
 
     taken = interleaved(
         {
-            "floor": lambda: _floor(data.runs),
+            "floor": lambda: _cpu(lambda: _floor(data.runs)),
             "first cold": first_cold,
-            "first warm": lambda: _first_rows(data.runs, warm),
-            "complete warm": lambda: _complete(data.runs, warm, data.run_count),
+            "first warm": lambda: _cpu(lambda: _first_rows(data.runs, cache)),
+            "complete": lambda: warm_list(data),
         },
-        max(rounds, 7),
+        max(rounds, 9),
     )
-    home = data.home("ls")
-    _listing(data.runs, home)
-    processes = interleaved({"ls": lambda: _listing(data.runs, home), "python": _python}, rounds)
-    cpu, wall = _filter_keys(data)
-    group = "list"
+    group, floor = f"{data.run_count:,} runs of 70 KB", taken["floor"]
     return [
-        figure(group, "scandir + stat", taken["floor"], "ms"),
-        ratio(group, "first 50 rows, no cache / scandir + stat", taken["first cold"], taken["floor"], 1.5),
-        ratio(group, "first 50 rows, cache / scandir + stat", taken["first warm"], taken["floor"], 1.5),
-        ratio(group, "complete, cache / scandir + stat", taken["complete warm"], taken["floor"], 1.5),
-        figure(group, "complete, no cache, once", cold_full, "ms"),
-        figure(group, "refold ls --json, cache", processes["ls"], "ms"),
-        ratio(group, "refold ls --json / bare python", processes["ls"], processes["python"]),
+        ratio(group, "complete, cache / scandir + stat", taken["complete"], floor, 1.25, of="G5"),
+        not_run(group, "List of fisk-ai / complete, cache", "x", _NO_PEER, of="G5"),
+        ratio(group, "first 50, no cache / scandir + stat", taken["first cold"], floor, 1.2, of="G6"),
+        ratio(group, "first 50, cache / scandir + stat", taken["first warm"], floor, 1.2),
+        figure(group, "scandir + stat", floor, "ms"),
+        figure(group, "complete, cache", taken["complete"], "ms"),
+    ]
+
+
+def _cold(data: Data, rounds: int) -> list[Figure]:
+    """All counters of all runs without a cache, against naive reading."""
+    figures = []
+    for directory, count, size, bar in (
+        (data.runs, data.run_count, "70 KB", 3),
+        (data.large_runs, data.large_count, "2 MB", 4),
+    ):
+        taken = interleaved(
+            {
+                "ours": lambda d=directory, c=count: _cpu(lambda: _complete(d, None, c)),  # type: ignore[misc]
+                "naive": lambda d=directory: _cpu(lambda: _naive(d)),  # type: ignore[misc]
+            },
+            1 if rounds < 5 else 2,
+        )
+        group = f"{count:,} runs of {size}"
+        figures += [
+            ratio(
+                group, "naive json / complete, no cache", taken["naive"], taken["ours"], bar,
+                of="G7", at_least=True,
+            ),
+            figure(group, "complete, no cache", taken["ours"], "ms"),
+        ]  # fmt: skip
+    return [*figures, not_run("all counters", "List of fisk-ai / complete, no cache", "x", _NO_PEER, of="G7")]
+
+
+def _swarm(data: Data) -> list[Figure]:
+    """Very many small runs: when the list can be used, when it is complete."""
+    directory, count = data.small_runs, data.small_count
+    _floor(directory)
+    cold = _wall(lambda: _complete(directory, None, count))
+    cache = _warm(data, directory, count)
+    warm = [_wall(lambda: _complete(directory, cache, count)) for _ in range(3)]
+    usable = []
+    for _ in range(3):
+        with Terminal(refold("--only", "--root", directory), env=environment(data.home("swarm"))) as terminal:
+            usable.append((terminal.arrival("small-0", limit=60) - terminal.started) * 1000)
+    part = count / 50_000
+    group = f"{count:,} small runs"
+    return [
+        figure(group, "first rows on the screen, no cache", usable, "ms", 500, of="50k"),
+        figure(group, "complete, no cache", [cold], "ms", 5_000 * part, of="50k"),
+        figure(group, "complete, cache", warm, "ms", 1_000 * part, of="50k"),
+    ]
+
+
+def _directories(data: Data) -> list[Figure]:
+    """Runs that are directories."""
+    store, count = data.sessions, data.session_count
+    cold = [_cpu(lambda: _complete(store, None, count, "rivumi")) for _ in range(2)]
+    cache = _warm(data, store, count, "rivumi")
+    warm = [_cpu(lambda: _complete(store, cache, count, "rivumi")) for _ in range(5)]
+    floor = [_cpu(lambda: _floor(store)) for _ in range(5)]
+    group = f"{count:,} run directories"
+    return [
+        figure(group, "complete, no cache", cold, "ms"),
+        figure(group, "complete, cache", warm, "ms"),
+        ratio(group, "complete, cache / scandir + stat", warm, floor),
+    ]
+
+
+def measure(data: Data, rounds: int) -> list[Figure]:
+    """All of these; ratios are of CPU time."""
+    figures = [*_many(data, rounds), *_cold(data, rounds), *_swarm(data), *_directories(data)]
+    cpu, wall = _filter_keys(data)
+    return [
+        *figures,
         Figure("filter", "CPU a key, median", percentile(cpu, 0.5), "ms", 50.0, len(cpu)),
-        Figure("filter", "CPU a key, most", max(cpu), "ms", 50.0, len(cpu)),
         Figure("filter", "key to first paint, most", max(wall), "ms", 50.0, len(wall)),
     ]

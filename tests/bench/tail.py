@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import random
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests import generate
@@ -13,7 +18,10 @@ from tests.bench.open import at_rest, cpu_seconds, rows_shown
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
-TRIES = 30
+from refold.app.screens import run_file
+from refold.core.store.reader import RunReader
+
+TRIES = 25
 
 
 def _record(number: int) -> bytes:
@@ -75,19 +83,76 @@ def _listed(data: Data) -> list[float]:
     return taken
 
 
+async def _told(path: Path, first: int, tries: int) -> list[float]:
+    """Append records to a run that is followed; give milliseconds until each is indexed, nothing drawn."""
+    taken: list[float] = []
+    rng = random.Random(3)
+    read = asyncio.Event()
+    reader: list[RunReader] = []
+
+    async def follow() -> None:
+        async for event in run_file.follow(lambda: RunReader.open(path)):
+            if isinstance(event, run_file.Opened):
+                reader.append(event.reader)
+            elif isinstance(event, run_file.Read) and event.finished:
+                read.set()
+
+    following = asyncio.create_task(follow())
+    await read.wait()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        for number in range(first, first + tries):
+            await asyncio.sleep(0.02 + 0.08 * rng.random())
+            items = reader[-1].timeline.items
+            read.clear()
+            started = time.perf_counter()
+            os.write(descriptor, _record(number))
+            while reader[-1].timeline.items == items:
+                await asyncio.wait_for(read.wait(), 5)
+                read.clear()
+            taken.append((time.perf_counter() - started) * 1000)
+    finally:
+        os.close(descriptor)
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+    return taken
+
+
+@contextlib.contextmanager
+def _as_it_was(path: Path) -> Iterator[None]:
+    """Take off a file again what was appended to it: other parts read it too."""
+    size = path.stat().st_size
+    try:
+        yield
+    finally:
+        os.truncate(path, size)
+
+
 def measure(data: Data, rounds: int) -> list[Figure]:
     """Append to visible: in an open small run, in an open large run, in the list."""
     del rounds
-    small, idle = _appended(data.small, data.home("tail"), 1_000_000)
-    big, _ = _appended(data.big, data.home("tail"), 1_000_000)
+    with _as_it_was(data.small):
+        small_told = asyncio.run(_told(data.small, 900_000, 60))
+    with _as_it_was(data.big):
+        told = asyncio.run(_told(data.big, 900_000, 60))
+    with _as_it_was(data.small):
+        small, idle = _appended(data.small, data.home("tail"), 1_000_000)
+    with _as_it_was(data.big):
+        big, _ = _appended(data.big, data.home("tail"), 1_000_000)
     rows = _listed(data)
     group = "append to visible"
+    growth = percentile(told, 0.5) / percentile(small_told, 0.5)
     return [
-        Figure(group, "open 1 MB run, median", percentile(small, 0.5), "ms", 100.0, len(small)),
-        Figure(group, "open 1 MB run, p99", percentile(small, 0.99), "ms", 100.0, len(small)),
-        Figure(group, "open large run, median", percentile(big, 0.5), "ms", 100.0, len(big)),
-        Figure(group, "open large run, p99", percentile(big, 0.99), "ms", 100.0, len(big)),
-        Figure(group, "row of the list, median", percentile(rows, 0.5), "ms", 100.0, len(rows)),
+        Figure(
+            group, "before anything is drawn, p99", percentile(told, 0.99), "ms", 5.0, len(told), of="G10"
+        ),
+        Figure(group, "the same, median", percentile(told, 0.5), "ms", None, len(told), of="G10"),
+        Figure(group, "large run / 1 MB run", growth, "x", 1.5, len(told), of="G10"),
+        Figure(group, "on the screen, 1 MB run, p99", percentile(small, 0.99), "ms", 100.0, len(small)),
+        Figure(group, "on the screen, large run, median", percentile(big, 0.5), "ms", None, len(big)),
+        Figure(group, "on the screen, large run, p99", percentile(big, 0.99), "ms", 100.0, len(big)),
+        Figure(group, "row of the list, median", percentile(rows, 0.5), "ms", None, len(rows)),
         Figure(group, "row of the list, p99", percentile(rows, 0.99), "ms", 100.0, len(rows)),
         Figure("idle", "CPU a second with an open run", idle, "ms", None, 1),
     ]
