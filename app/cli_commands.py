@@ -23,7 +23,7 @@ class Command(NamedTuple):
 
 def _open(parser: Parser) -> None:
     parser.description = "Open a run in the full screen; for a RUN that is also the name of a command."
-    parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
+    parser.add_argument("run", metavar="RUN[@SEQ]", help=f"{RUN_HELP}; or the file of a bundle")
 
 
 def _ls(parser: Parser) -> None:

@@ -53,6 +53,7 @@ def _run(arguments: Sequence[str]) -> int:
             settings = load(parsed.options if parsed is not None else Options())
             printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
             if parsed is not None:
+                _refuse_to_write(parsed, settings)
                 code = _command(parsed, settings, printer)
             else:
                 from refold.app.cli_screen import open_screen
@@ -133,6 +134,17 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_screen import run
     gc.enable()
     return run(parsed.own, settings, printer)
+
+
+def _refuse_to_write(parsed: Arguments, settings: Settings) -> None:
+    if settings.read_only:
+        from refold.app.read_only import COMMANDS
+        from refold.core.errors import Refused
+
+        if parsed.command in COMMANDS and not getattr(parsed.own, "plan", False):
+            raise Refused(
+                f"{parsed.command}: refused with --read-only", remedy="leave --read-only out, or --plan"
+            )
 
 
 def _fault(error: Exception, settings: Settings | None, printer: Printer) -> int:

@@ -72,6 +72,11 @@ class Parser(argparse.ArgumentParser):
             "--only", action="store_true", help="leave out the default and configured directories"
         )
         self.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+        self.add_argument(
+            "--read-only",
+            action="store_true",
+            help="write nothing and start no program; keys that would say so",
+        )
         self.add_argument("--theme", metavar="NAME", help="colours of the full screen")
 
     def actions(self) -> Sequence[argparse.Action]:
@@ -176,4 +181,5 @@ def _options(*levels: argparse.Namespace) -> Options:
         only=any(level.only for level in levels),
         no_cache=any(level.no_cache for level in levels),
         theme=themes[-1] if themes else None,
+        read_only=any(level.read_only for level in levels),
     )

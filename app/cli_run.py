@@ -45,6 +45,10 @@ def find_run(text: str, settings: Settings) -> Path:
     Raises:
         StoreError: there is none, or there are several.
     """
+    from refold.app.bundles import is_bundle, unpacked
+
+    if is_bundle(text):
+        return unpacked(text).journal
 
     def named(name: str) -> list[Path]:
         from refold.core.store.kept import index_of
@@ -60,8 +64,11 @@ def open_run(text: str, settings: Settings) -> RunReader:
     Raises:
         StoreError: there is none, there are several, or it cannot be opened.
     """
+    from refold.app.bundles import is_bundle
+
     path = find_run(text, settings)
-    return RunReader.open(path, hint=hint_of(path, settings), cache=settings.cache_dir)
+    cache = None if is_bundle(text) else settings.cache_dir
+    return RunReader.open(path, hint=hint_of(path, settings), cache=cache)
 
 
 def hint_of(path: Path, settings: Settings) -> str:

@@ -33,6 +33,10 @@ def open_screen(name: str, settings: Settings, printer: Printer) -> int:
     if not name:
         return show(settings)
     wanted = target(name)
+    from refold.app.bundles import is_bundle, looking_at, unpacked
+
+    if is_bundle(wanted.run):
+        settings = looking_at(settings, unpacked(wanted.run))
     return show(settings, find_run(wanted.run, settings), wanted.place)
 
 
@@ -43,6 +47,8 @@ def can_show(settings: Settings, *, printing: bool = False) -> bool:
         settings: What is known of the terminal.
         printing: Standard output is for what is chosen, and need not be a terminal.
     """
+    if settings.served:
+        return True
     needed = (sys.stdin, sys.stderr) if printing else (sys.stdin, sys.stdout, sys.stderr)
     return not settings.dumb and all(stream.isatty() for stream in needed)
 

@@ -18,6 +18,7 @@ from refold.app.safe import line
 from refold.app.settings import Settings
 from refold.core.blocks import read_blocks
 from refold.core.errors import BadRecord, RefoldError
+from refold.core.links import link
 from refold.core.records import AssistantRecord, Json, ToolResultRecord
 from refold.core.store.reader import RunReader
 
@@ -121,6 +122,7 @@ def row_json(reader: RunReader, item: int, name: str) -> dict[str, Json]:
         tokens = record.in_tokens + record.out_tokens + record.cache_read_tokens + record.cache_create_tokens
     return {
         "run": name,
+        "link": link(name, timeline.seq(item), span.line),
         "seq": timeline.seq(item),
         "line": span.line,
         "start": span.start,

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -28,6 +28,8 @@ from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
+
     from refold.app.settings import Settings
 
 T = TypeVar("T")
@@ -231,6 +233,28 @@ class RefoldApp(App[None]):
         del markup
         text = "\n".join(safe.block(message, limit=1000))
         super().notify(text, title=safe.line(title, 80), severity=severity, timeout=timeout, markup=False)
+
+    @property
+    def badge(self) -> str:
+        """What stands at the end of the footer."""
+        return "read-only" if self.settings.read_only else ""
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Carry an action out, whatever asked for it, or say why it is not to be where we only look."""
+        if self.settings.read_only:
+            from refold.app.read_only import why_not
+
+            name = (action if isinstance(action, str) else action[1]).partition("(")[0]
+            refused = why_not(name.rpartition(".")[2], self.settings)
+            if refused:
+                self.notify(refused, severity="warning")
+                return True
+        return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
         """Open the palette, once."""

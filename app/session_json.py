@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refold.core.errors import BadRecord
+from refold.core.links import link
 from refold.core.records import Json
 from refold.core.rivumi.members import Members
 from refold.core.store.session_reader import SessionReader
@@ -22,6 +23,7 @@ def event_json(reader: SessionReader, item: int, name: str) -> dict[str, Json]:
     created = event.created_at if event is not None else None
     return {
         "run": name,
+        "link": link(name, timeline.seq(item), span.line),
         "seq": timeline.seq(item),
         "line": span.line,
         "start": span.start,

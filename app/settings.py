@@ -28,6 +28,7 @@ class Options(msgspec.Struct, frozen=True):
     """Leave out the default and configured directories."""
     no_cache: bool = False
     theme: str | None = None
+    read_only: bool = False
 
 
 _NO_OPTIONS = Options()
@@ -61,6 +62,12 @@ class Settings(msgspec.Struct, frozen=True):
     """So many days a run lies in the trash before a prune of it would take it."""
     conversations: tuple[Root, ...] = ()
     """The directories that hold conversations."""
+    read_only: bool = False
+    """Nothing is written, and no program is started."""
+    bundle: str = ""
+    """What is said of the bundle that is looked at; empty where it is none."""
+    served: bool = False
+    """The screen is shown by a browser: standard input is no terminal."""
     pager: str = ""
     """What `$PAGER` says; empty where it is not set."""
     editor: str = ""
@@ -120,6 +127,8 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         agents=_agents(config, home, config_file.parent) if config is not None else (),
         log_file=state_dir / "refold.log",
         conversations=tuple(conversations),
+        read_only=options.read_only,
+        served=env.get("TEXTUAL_DRIVER", "").endswith(":WebDriver"),
         pager=env.get("PAGER", ""),
         editor=env.get("VISUAL") or env.get("EDITOR", ""),
         allow=tuple(config.redact.allow) if config is not None else (),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from refold.core.links import link
 from refold.core.records import Json
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -135,6 +136,7 @@ def finding_json(run: str, finding: Finding) -> dict[str, Json]:
     """Give a finding as `refold verify --json` prints it."""
     return {
         "run": run,
+        "link": link(run, finding.seq, finding.line),
         "code": finding.code,
         "severity": finding.severity,
         "seq": finding.seq,

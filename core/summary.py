@@ -69,6 +69,7 @@ def summary_json(summary: RunSummary) -> dict[str, Json]:
     """Give the object of one line of `ls --json`: exactly the keys promised to scripts."""
     return {
         "id": summary.id,
+        "link": summary.id,
         "path": summary.path,
         "format": summary.format,
         "status": summary.status,

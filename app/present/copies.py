@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from refold.app.present.landing import Landing
-from refold.app.present.links import link
+from refold.core.links import link
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings

@@ -35,6 +35,12 @@ class RunSharingScreen(RunMovesScreen):
         self._copied = -1
         """The item that was copied last, without its secrets."""
 
+    def on_mount(self) -> None:
+        """Say so where this is a bundle."""
+        chosen = self.chosen()
+        if chosen is not None and chosen.settings.bundle:
+            Banner(lambda: self.query_one("#ruler"), id="bundle").say(f"▣ {chosen.settings.bundle}", "accent")
+
     def seen_through(self, reading: Reading) -> Reading:
         """Give a reading that shows the run as it was shown so far."""
         if self._lens is not None:

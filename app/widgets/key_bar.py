@@ -60,6 +60,9 @@ class KeyBar(LineBar):
     def line(self, width: int) -> Line:
         """As many keys with their words as fit."""
         drawn: list[Cell] = []
+        badge = getattr(self.app, "badge", "")
+        if badge:
+            drawn.append(Cell(Safe(f" {badge} "), "brand"))
         for hint in self._fitting(width):
             drawn.append(Cell(Safe("  " if drawn else " ")))
             drawn.append(Cell(hint.key_text, "key" if hint.enabled else "dim"))
@@ -68,12 +71,18 @@ class KeyBar(LineBar):
 
     def on_click(self, event: events.Click) -> None:
         """Press the key under the mouse; of several keys the one that is under it, on the word the last."""
-        start = 1
+        start = 1 + self._badge
         for hint in self._fitting(self.size.width):
             if start <= event.x < start + hint.cells and hint.pressed:
                 self.app.simulate_key(hint.pressed[_struck(hint, event.x - start)])
                 return
             start += hint.cells + 2
+
+    @property
+    def _badge(self) -> int:
+        """Cells of what stands before the keys."""
+        badge = getattr(self.app, "badge", "")
+        return len(badge) + 3 if badge else 0
 
     def _bindings_updated(self, screen: Screen[object]) -> None:
         if screen is self.screen:
@@ -110,7 +119,7 @@ class KeyBar(LineBar):
 
     def _fitting(self, width: int) -> Sequence[_Hint]:
         """The first hints that fit, and help; in a dialog, which has none, the way out of it."""
-        room = width - 1
+        room = width - 1 - self._badge
         kept = [hint for word in _OUT for hint in self._hints if hint.word == word][:1]
         room -= sum(hint.cells for hint in kept)
         fitting: list[_Hint] = []

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from refold.core.links import link
 from refold.core.records import Json, Record
 from refold.core.state import Counters
 
@@ -39,6 +40,8 @@ class Entry(msgspec.Struct, frozen=True):
     left: int = 0
     """So many bytes follow that text."""
     problems: tuple[Problem, ...] = ()
+    link: str = ""
+    """What opens it again: RUN@SEQ."""
     unanswered: frozenset[int] = frozenset()
     """Which of its calls have no result, counted from 0."""
 
@@ -75,6 +78,7 @@ class Head(msgspec.Struct, frozen=True):
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Names and values for a list of facts; what is not known is left out."""
         rows = (
+            ("open it with", f"refold {link(self.run_id, self.up_to)}"),
             ("format", self.format),
             ("model", self.model),
             ("created", self.created),

@@ -74,6 +74,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _row(entry: Entry) -> dict[str, Json]:
     return {
+        "link": entry.link,
         "seq": entry.seq,
         "kind": entry.kind,
         "line": entry.line,

@@ -35,6 +35,9 @@ MANIFEST: Final = "manifest.json"
 _PLACE: Final = "run/"
 _LARGEST_MANIFEST: Final = 64 << 20
 _LARGEST_JOURNAL: Final = 8 << 30
+_LEAST_JOURNAL: Final = 256 << 20
+_SQUEEZED: Final = 100
+"""A journal is packed to a hundredth of its size at best, or it is small: more is a trap."""
 _PIECE: Final = 1 << 20
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 """Members carry no time of their own."""
@@ -173,7 +176,9 @@ def _unpacked(file: IO[bytes], path: Path, directory: Path) -> Opened:
             journal = directory / f"{run_id}{SUFFIX}"
             out = create_private(journal)
             try:
-                for piece in _pieces(bundle, journal_info, _LARGEST_JOURNAL, path):
+                size = os.fstat(file.fileno()).st_size
+                limit = min(_LARGEST_JOURNAL, max(_LEAST_JOURNAL, _SQUEEZED * size))
+                for piece in _pieces(bundle, journal_info, limit, path):
                     write_all(out, piece)
             finally:
                 os.close(out)
@@ -196,6 +201,8 @@ def _members(bundle: zipfile.ZipFile, path: Path) -> tuple[zipfile.ZipInfo, zipf
         kind = info.external_attr >> 28
         if info.is_dir() or kind not in {0, 0o10}:
             raise _bad(path, "a member is not a file")
+    if manifest.file_size > _LARGEST_MANIFEST or journal.file_size > _LARGEST_JOURNAL:
+        raise _bad(path, "it claims to hold more than any run")
     return journal, manifest
 
 

@@ -18,6 +18,7 @@ import msgspec
 from refold.core.errors import BadRecord, FoldError, NotRegular, Refused, RunNotFound
 from refold.core.export.entries import Entry, Head, Problem
 from refold.core.findings import Finding, finding_json
+from refold.core.links import link
 from refold.core.records import IncompleteRecord, Json, UnknownRecord
 from refold.core.recover import without
 from refold.core.redact import WINDOW, Redactor
@@ -74,6 +75,7 @@ class Source:
         self.redactor = redactor
         self._quiet = redactor.another()
         """For what is said again elsewhere: every secret of a record is counted once."""
+        self._name = self._quiet.text(reader.run_id)
         self._glimpsed: set[int] = set()
         self.items = timeline.items if last is None else last + 1
         self._is_part = self.items < timeline.items
@@ -128,6 +130,7 @@ class Source:
                 is_error=timeline.is_error(item),
                 recovered=timeline.is_recovered(item),
                 record=None,
+                link=link(self._name, timeline.seq(item), span.line),
                 problems=tuple(
                     Problem(each.code, self._quiet.text(each.message)) for each in timeline.findings_at(item)
                 ),

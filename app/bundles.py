@@ -1,0 +1,87 @@
+"""A bundle of another Refold, opened to be looked at: unpacked privately, and gone at the end."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import signal
+import threading
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from refold.app.present.units import plural
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+    from refold.core.store.bundle import Opened
+
+ENDING: Final = ".refold-bundle"
+_ZIP: Final = b"PK\x03\x04"
+
+
+def is_bundle(text: str) -> bool:
+    """Say whether a text names a file that is a bundle, or calls itself one."""
+    try:
+        path = Path(text)
+        if not path.is_file():
+            return False
+        if path.name.endswith(ENDING):
+            return True
+        with path.open("rb") as file:
+            return file.read(len(_ZIP)) == _ZIP
+    except (OSError, ValueError):
+        return False
+
+
+@cache
+def unpacked(text: str) -> Opened:
+    """Unpack a bundle once; what is unpacked is removed when the program ends.
+
+    Raises:
+        StoreError: it cannot be opened, is none, or is not safe to unpack.
+    """
+    from refold.core.store.bundle import open_bundle
+
+    _end_in_order()
+    opened = open_bundle(Path(text))
+    atexit.register(shutil.rmtree, opened.directory, ignore_errors=True)
+    return opened
+
+
+def looking_at(settings: Settings, opened: Opened) -> Settings:
+    """Give settings for looking at a bundle: nothing goes on with it, nothing of it is kept."""
+    return msgspec.structs.replace(settings, bundle=words(opened), read_only=True, cache_dir=None)
+
+
+def words(opened: Opened) -> str:
+    """Say what a bundle is: redacted or not, made when and by what."""
+    manifest = opened.manifest
+    counts = manifest.get("redacted")
+    if isinstance(counts, dict):
+        total = sum(count for count in counts.values() if isinstance(count, int))
+        hidden = f"redacted, {plural(total, 'secret')} hidden" if total else "redacted, nothing was hidden"
+    else:
+        hidden = "not redacted: secrets may be in it"
+    parts = ["a bundle", hidden]
+    for key, word in (("written_at", "made"), ("written_by", "by")):
+        said = manifest.get(key)
+        if isinstance(said, str) and said:
+            parts.append(f"{word} {said[:40]}")
+    return " · ".join((*parts, "read-only"))
+
+
+def _end_in_order() -> None:
+    """Let the signals that ask a program to end do so by way of what is registered for its end."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

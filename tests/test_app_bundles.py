@@ -1,0 +1,176 @@
+"""A bundle opens on the screen and in the commands that read; nothing of it stays, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests import story
+from tests.on_screen import settings, shown, until
+
+from refold.app.bundles import is_bundle, looking_at, unpacked, words
+from refold.app.cli import main
+from refold.app.key_table import TABLE
+from refold.app.main import RefoldApp
+from refold.app.read_only import OUT, going_on, why_not
+from refold.app.screens.run import RunScreen
+from refold.core.store import bundle as bundles
+from refold.core.store.bundle import BadBundle, open_bundle
+
+SECRET = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    run = tmp_path / "here" / "crashed.json"
+    run.parent.mkdir()
+    run.write_bytes(story.Writing("crashed", f"use {SECRET}").turn("look", "bash:make").data)
+    made = tmp_path / "crashed.refold-bundle"
+    assert main(["export", str(run), "--format", "bundle", "-o", str(made)]) == 0
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    unpacked.cache_clear()
+    yield made
+    unpacked.cache_clear()
+
+
+def test_commands_read_a_bundle_like_the_run(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["show", str(bundle), "--json"]) == 0
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    assert [row["kind"] for row in rows] == ["meta", "assistant"]
+    assert rows[1]["link"] == f"{bundle}@2"
+    assert main(["show", rows[1]["link"], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["record"]["seq"] == 2
+    assert main(["state", str(bundle), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"]["run_id"] == "crashed"
+    assert main(["verify", str(bundle)]) == 0
+    assert main(["diff", str(bundle), str(bundle)]) == 0
+    assert main(["open", str(bundle)]) == 0
+    assert "[redacted: github token]" in capsys.readouterr().out
+
+
+async def test_the_screen_says_what_it_is_and_only_reads(bundle: Path, tmp_path: Path) -> None:
+    opened = unpacked(str(bundle))
+    chosen = looking_at(settings(tmp_path), opened)
+    before = sorted(tmp_path.rglob("*"))
+    screen = RunScreen(opened.journal, settings=chosen)
+    async with RefoldApp(chosen, lambda: screen).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: screen.item is not None)
+        await until(
+            pilot, lambda: "a bundle · redacted, 1 secret hidden · made 20" in "\n".join(shown(pilot.app))
+        )
+        assert " read-only " in shown(pilot.app)[-1]
+        for key in ("r", "f"):
+            pilot.app.clear_notifications()
+            await pilot.press(key)
+            await until(
+                pilot, lambda: "This is a bundle" in "\n".join(n.message for n in pilot.app._notifications)
+            )
+            assert pilot.app.screen is screen
+        await pilot.press("e")
+        await until(pilot, lambda: "Export crashed" in "\n".join(shown(pilot.app)))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_only_looking_refuses_what_writes(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    assert not why_not("resume", chosen)
+    import msgspec
+
+    looking = msgspec.structs.replace(chosen, read_only=True)
+    for key in TABLE:
+        name = key.action.partition("(")[0]
+        refused = bool(why_not(name, looking))
+        if key.place in ("runs", "run", "lineage", "postmortem", "chat") and key.group == "Go on":
+            assert refused or name == "copy", key.id
+        if key.group in ("Move", "Find"):
+            assert not refused, key.id
+    assert going_on() >= {"resume", "fork", "salvage", "repair", "suspend", "abort", "reply"}
+    assert all(why_not(name, looking) for name in OUT)
+
+
+def test_commands_that_write_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "one.json"
+    run.write_bytes(story.Writing("one", "hello").data)
+    assert main(["--read-only", "fork", str(run)]) == 1
+    assert "refused with --read-only" in capsys.readouterr().err
+    assert main(["--read-only", "fork", str(run), "--at", "1", "--plan"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json"]
+
+
+def test_what_is_no_good_bundle_is_said(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = bundle.read_bytes()
+    for number, data in enumerate((b"", b"no zip", whole[:200], whole[:-30])):
+        bad = tmp_path / f"{number}.refold-bundle"
+        bad.write_bytes(data)
+        assert is_bundle(str(bad))
+        for command in ("show", "state", "verify", "open"):
+            assert main([command, str(bad)]) == 3, (command, number)
+            assert "not a whole bundle" in capsys.readouterr().err
+    newer = tmp_path / "newer.refold-bundle"
+    with zipfile.ZipFile(newer, "w") as file:
+        file.writestr("run/x.json", b"{}\n")
+        file.writestr("manifest.json", b'{"bundle":2}')
+    assert main(["show", str(newer)]) == 3
+    assert "update Refold" in capsys.readouterr().err
+    assert not list(tmp_path.glob("refold-bundle-*"))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundles, "_LEAST_JOURNAL", 1 << 20)
+    bomb = tmp_path / "bomb.refold-bundle"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("run/x.json", b"0" * (8 << 20))
+        file.writestr("manifest.json", b'{"bundle":1}')
+    with pytest.raises(BadBundle, match="are packed into it"):
+        open_bundle(bomb, into=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bomb.refold-bundle"]
+
+
+def test_hostile_words_of_a_manifest(tmp_path: Path) -> None:
+    made = tmp_path / "odd.refold-bundle"
+    with zipfile.ZipFile(made, "w") as file:
+        file.writestr("run/x.json", b"{}\n")
+        odd = {
+            "bundle": 1,
+            "redacted": {"a": "x", "b": 10**30},
+            "written_by": "\x1b[2J" * 99,
+            "written_at": 7,
+        }
+        file.writestr("manifest.json", json.dumps(odd))
+    opened = open_bundle(made, into=tmp_path)
+    assert words(opened).startswith("a bundle · redacted, 1,000,000")
+    assert len(words(opened)) < 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(number: signal.Signals, bundle: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom refold.app.bundles import unpacked\n"
+        "print(unpacked(sys.argv[1]).directory, flush=True)\ntime.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(bundle)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        text=True,
+    )
+    assert child.stdout is not None
+    directory = Path(child.stdout.readline().strip())
+    assert directory.is_dir()
+    child.send_signal(number)
+    assert child.wait(20) == 128 + number
+    end = time.monotonic() + 5
+    while directory.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not directory.exists()
