@@ -318,6 +318,24 @@ def test_nested_runs_are_rows_of_their_own(store: Path) -> None:
     assert Gone(found["scout1"].path) in list(watched.refresh([store]))
 
 
+def test_runs_nested_in_nested_runs_are_rows_too(store: Path) -> None:
+    """At any depth that agents come to; where it is left at that, a row says so."""
+    place = store
+    for depth in range(16):
+        run = make("03-running-clean", place)
+        place = run.rename(run.with_name(f"level-{depth}")) / "subagents"
+    found = told(store)
+    assert {f"level-{depth}" for depth in range(13)} <= found.keys()
+    assert "level-13" not in found
+    assert found["subagents"].note == "runs nested more than 12 levels deep are not listed"
+    shutil.rmtree(store / "level-0")
+    wide = make("12-terminal-completed", store) / "subagents"
+    for number in range(203):
+        (wide / f"scout-{number:03}").mkdir(parents=True)
+        (wide / f"scout-{number:03}" / "session.json").write_text("{}")
+    assert told(store)["subagents"].note.startswith("more than 200 runs")
+
+
 def test_not_permitted_is_a_row(store: Path) -> None:
     make("03-running-clean", store).chmod(0)
     run = make("12-terminal-completed", store)

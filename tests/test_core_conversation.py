@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation_story import CHAT, chat, events_of, hexed, manifest_of, put_events, put_manifest
+from tests.terminal.program import run as run_program
+from tests.terminal.program import without_privileges
 from tests.test_readonly import picture
 
 from refold.core.errors import AmbiguousRun, RunExists, RunNotFound, StoreError
@@ -340,3 +342,67 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     assert len(every) == len(REFUSED)
     assert all(isinstance(one, Conversation) for one in every)
     assert picture(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ("2026-11-30T18:33:03Z", True),
+        ("2026-11-30T18:33:03.123456+02:00", True),
+        ("1764527583", True),
+        (1764527583.5, True),
+        ("yesterday", False),
+        ("2026-13-40T00:00:00Z", False),
+        ("", False),
+        (None, False),
+        (True, False),
+        ([], False),
+    ],
+)
+def test_a_time_that_is_none_is_flagged(tmp_path: Path, value: object, good: bool) -> None:
+    run = chat(tmp_path, TURNS[0])
+    whole = manifest_of(run)
+    for key in ("created_at", "updated_at"):
+        put_manifest(run, {**whole, key: value})
+        assert (f"{key} of conversation.json is no time" in load_conversation(run).refusal) != good
+    put_manifest(run, whole)
+    event(1, created_at=value)(run)
+    assert ("line 2: created_at is no time" in load_conversation(run).refusal) != good
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link"])
+def test_a_lock_that_is_no_file_is_flagged(tmp_path: Path, kind: str) -> None:
+    run = chat(tmp_path, TURNS[0])
+    lock = run / ".writer.lock"
+    lock.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(lock)
+    elif kind == "directory":
+        lock.mkdir()
+    else:
+        lock.symlink_to(run / "events.jsonl")
+    [listed] = [one for one in list_conversations(roots(tmp_path)) if one is not None]
+    assert listed.conversation.refusal.startswith(".writer.lock is a")
+    assert not listed.held
+    assert len(listed.conversation.turns) == 1
+
+
+def test_what_may_not_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
+    """A directory, a log and a manifest without any right: none is left out."""
+    root = tmp_path / "state" / "rivumi" / "conversations"
+    names = ("1" * 32, "2" * 32, "3" * 32)
+    for name in names:
+        chat(root, TURNS[0], name=name)
+    closed = (root / names[0], root / names[1] / "events.jsonl", root / names[2] / "conversation.json")
+    modes = [path.stat().st_mode for path in closed]
+    for path in closed:
+        path.chmod(0)
+    try:
+        done = run_program("history", "--json", home=tmp_path, rights=without_privileges)
+    finally:
+        for path, mode in zip(closed, modes, strict=True):
+            path.chmod(mode)
+    rows = {row["id"]: row["refusal"] for row in map(json.loads, done.stdout.splitlines())}
+    assert rows[names[0]] == "the directory cannot be looked into: permission denied"
+    assert rows[names[1]] == "events.jsonl: not permitted to read it"
+    assert rows[names[2]] == "conversation.json: not permitted to read it"

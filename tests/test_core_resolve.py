@@ -207,6 +207,14 @@ def test_nested_runs_are_found_last(directories: list[Root]) -> None:
     assert resolve("scout1", directories) == store / "0af3" / "subagents" / "scout1"
 
 
+def test_runs_nested_in_nested_runs_are_found(directories: list[Root]) -> None:
+    store = directories[0].path
+    deep = store / "0af3" / "subagents" / "scout1" / "subagents" / "scout2" / "subagents" / "scout3"
+    deep.mkdir(parents=True)
+    (deep / "session.json").write_text("{}")
+    assert resolve("scout3", directories) == deep
+
+
 @pytest.mark.parametrize("text", ["nothing", "..", "0af5", "named.", "a\0b"])
 def test_what_is_no_run_directory_is_not_found(directories: list[Root], text: str) -> None:
     with pytest.raises(RefoldError):

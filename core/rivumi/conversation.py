@@ -13,6 +13,7 @@ import msgspec
 
 from refold.core.errors import BadRecord
 from refold.core.records import Json
+from refold.core.rivumi.budget import seconds_of
 from refold.core.rivumi.events import json_object
 from refold.core.rivumi.members import Members
 
@@ -25,6 +26,8 @@ MAX_WORD: Final = 256
 
 ID: Final = re.compile("[0-9a-f]{32}")
 """What ids of conversations, turns and events look like."""
+_SECONDS: Final = re.compile(r"\s*[+-]?\d{1,15}(\.\d{0,9})?\s*", re.ASCII)
+"""A time as the original takes it too: seconds since 1970 in a text."""
 ENDS: Final = {
     "turn.completed": "completed",
     "turn.failed": "failed",
@@ -286,6 +289,8 @@ def _manifest(name: str, data: bytes | None, strict: _Strict) -> Members:
     title = raw.get("title", "")
     good = isinstance(title, str) and len(title.strip()) <= MAX_TITLE and "\0" not in title
     strict(good, f"the title is no text of at most {MAX_TITLE} characters")
+    for key in ("created_at", "updated_at"):
+        strict(key not in raw or _is_time(raw[key]), f"{key} of conversation.json is no time")
     head.whole("last_event_sequence", -1)
     head.whole("turn_count", 0)
     strict(not head.odd, "; ".join(head.odd))
@@ -346,6 +351,7 @@ def _event(name: str, raw: bytes, line: int, start: int, strict: _Strict) -> Cha
     strict(fields.get("conversation_id") == name, f"{where}of another conversation")
     for key in ("event_id", "turn_id"):
         strict(key not in fields or fields[key] is None or _is_id(fields[key]), f"{where}{key} is no id")
+    strict("created_at" not in fields or _is_time(fields["created_at"]), f"{where}created_at is no time")
     given = frozenset(key for key in _DATA if fields.get(key) is not None)
     needed, allowed = _TAKES.get(kind, (frozenset[str](), frozenset(_DATA)))
     strict(needed <= given <= allowed, f"{where}{kind} has members of another type, or lacks one")
@@ -424,6 +430,13 @@ def _is_id(value: Json) -> bool:
 def _is_word(value: Json) -> bool:
     word = value.strip() if isinstance(value, str) else ""
     return bool(word) and len(word) <= MAX_WORD and word.isprintable()
+
+
+def _is_time(value: Json) -> bool:
+    """Say whether the original reads a time: ISO 8601, or seconds since 1970 (formats/rivumi.md 2)."""
+    if isinstance(value, str):
+        return seconds_of(value) is not None or _SECONDS.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_text(value: Json) -> bool:

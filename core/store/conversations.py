@@ -21,6 +21,7 @@ from refold.core.rivumi.snapshot import Part
 from refold.core.store.files import (
     create_private,
     fsync_directory,
+    odd_kind,
     private_directory,
     shown,
     sync,
@@ -28,7 +29,7 @@ from refold.core.store.files import (
     write_failed,
 )
 from refold.core.store.lock import locked_inodes
-from refold.core.store.roots import Root, distinct
+from refold.core.store.roots import Root, distinct, reason
 from refold.core.store.session_summary import read_part
 
 MANIFEST: Final = "conversation.json"
@@ -59,10 +60,16 @@ def list_conversations(roots: Sequence[Root]) -> Iterator[Listed | None]:
     kept, _ = distinct(roots)
     for root in kept:
         found: list[tuple[int, str]] = []
+        closed: list[tuple[str, str]] = []
         for number, name in enumerate(_names(root.path)):
-            mtime = _mtime(f"{os.fspath(root.path)}/{name}/{MANIFEST}")
-            if mtime is not None:
-                found.append((mtime, name))
+            place = f"{os.fspath(root.path)}/{name}"
+            try:
+                found.append((os.lstat(f"{place}/{MANIFEST}").st_mtime_ns, name))
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                pass
+            except OSError as error:
+                # It may be a conversation: none is hidden for want of a right.
+                closed.append((name, f"the directory cannot be looked into: {reason(error)}"))
             if number % 100 == 0:
                 yield None
         locked = locked_inodes() or frozenset()
@@ -77,6 +84,10 @@ def list_conversations(roots: Sequence[Root]) -> Iterator[Listed | None]:
                 _inode(path / LOCK) in locked,
                 haystack(conversation),
             )
+        for name, why in closed:
+            path = root.path / name
+            conversation = Conversation(name, refusal=why)
+            yield Listed(str(path), conversation, (_mtime(path) or 0) / 1e9, hay=haystack(conversation))
 
 
 def in_order(listed: Sequence[Listed]) -> list[Listed]:
@@ -94,7 +105,8 @@ def load_conversation(path: Path) -> Conversation:
     for part in (manifest, log):
         if part.state not in {"read", "missing"}:
             return msgspec.structs.replace(found, refusal=f"{part.name}: {part.detail or part.state}")
-    return found
+    lock = _odd_lock(path / LOCK)
+    return msgspec.structs.replace(found, refusal=lock) if lock and not found.refusal else found
 
 
 def find_conversation(text: str, roots: Sequence[Root]) -> Path:
@@ -196,7 +208,7 @@ def _names(root: Path) -> list[str]:
             names = [entry.name for entry, _ in zip(entries, range(_MOST), strict=False)]
     except (OSError, ValueError):
         return []
-    return [name for name in names if not name.startswith(".")]
+    return [name for name in names if not name.startswith(".") and name != "lost+found"]
 
 
 def _mtime(path: str | Path) -> int | None:
@@ -204,6 +216,18 @@ def _mtime(path: str | Path) -> int | None:
         return os.lstat(path).st_mtime_ns
     except (OSError, ValueError):
         return None
+
+
+def _odd_lock(path: Path) -> str:
+    """Say what lies in the place of the lock where it is no file: no program could hold the conversation."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return f"{LOCK} cannot be looked at: {reason(error)}"
+    odd = odd_kind(mode)
+    return f"{LOCK} is {odd}, not a file: its own program cannot lock it" if odd else ""
 
 
 def _inode(path: Path) -> int:

@@ -13,6 +13,8 @@ from refold.core.store.run_id import check_run_id, is_run_id, is_segment
 from refold.core.store.session_names import NESTED, PART_NAMES, is_run_directory
 
 _SHOWN = 8
+_DEEPEST = 12
+"""Levels of nested runs that are looked into, as in the list."""
 
 
 def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Path]] = lambda _: ()) -> Path:
@@ -88,15 +90,21 @@ def _called(directory: Path, run_id: str) -> list[Path]:
     return found
 
 
-def _nested(directory: Path, run_id: str) -> list[Path]:
-    """Give the runs of this id that lie in runs of a directory."""
+def _nested(directory: Path, run_id: str, depth: int = 1) -> list[Path]:
+    """Give the runs of this id that lie in runs of a directory, or in runs nested in those."""
     try:
         with os.scandir(directory) as entries:
             parents = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    paths = [Path(parent, NESTED, run_id) for parent in sorted(parents)]
-    return [path for path in paths if is_run_directory(path)]
+    found: list[Path] = []
+    for parent in sorted(parents):
+        inner = Path(parent, NESTED)
+        if is_run_directory(inner / run_id):
+            found.append(inner / run_id)
+        if depth < _DEEPEST:
+            found += _nested(inner, run_id, depth + 1)
+    return found
 
 
 def _is_file(text: str) -> bool:

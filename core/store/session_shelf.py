@@ -26,6 +26,8 @@ from refold.core.summary import RunSummary
 HINT: Final = "rivumi"
 _SIDE: Final = ("request.json", "result.json", "checkpoint.json")
 _MOST_NESTED: Final = 200
+_DEEPEST: Final = 12
+"""Levels of nesting that are looked into."""
 _FOUND: Final = "lost+found"
 """What a check of the disk makes at the top of it; never a run."""
 _RECENT_NS: Final = 600 * 10**9
@@ -241,10 +243,23 @@ class SessionShelf:
                 self._passed[name] = changed
             return
         yield look
-        for child in look.nested:
-            inner = look_at(self.directory, f"{name}/{NESTED}/{child}", sure=False)
+        yield from self._inside(look)
+
+    def _inside(self, look: Look, depth: int = 1) -> Iterator[Look]:
+        """Look at the runs nested in a run, and at those nested in them; say where it is left at that."""
+        below = f"{look.name}/{NESTED}"
+        if look.nested and depth > _DEEPEST:
+            yield _odd(below, None, f"runs nested more than {_DEEPEST} levels deep are not listed", "")
+            return
+        for child in look.nested[:_MOST_NESTED]:
+            inner = look_at(self.directory, f"{below}/{child}", sure=False)
             if inner is not None:
                 yield inner
+                yield from self._inside(inner, depth + 1)
+        if len(look.nested) > _MOST_NESTED:
+            yield _odd(
+                below, None, f"more than {_MOST_NESTED} runs of its own agents: others are not listed", ""
+            )
 
 
 def look_at(root: str, name: str, *, sure: bool) -> Look | None:
@@ -291,9 +306,7 @@ def look_at(root: str, name: str, *, sure: bool) -> Look | None:
         own.st_mtime_ns,
         lock.st_ino if lock is not None and is_file else 0,
         lock is not None and not is_file,
-        nested=_names(f"{path}/{NESTED}")
-        if nested is not None and stat.S_ISDIR(nested.st_mode) and "/" not in name
-        else (),
+        nested=_names(f"{path}/{NESTED}") if nested is not None and stat.S_ISDIR(nested.st_mode) else (),
     )
 
 
@@ -330,7 +343,7 @@ def _has_traces(path: str) -> bool:
 def _names(path: str, *, hidden: bool = False) -> tuple[str, ...]:
     try:
         with os.scandir(path) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(_MOST_NESTED), strict=False)]
+            names = [entry.name for entry, _ in zip(entries, range(_MOST_NESTED + 1), strict=False)]
     except OSError:
         return ()
     return tuple(sorted(name for name in names if hidden or not name.startswith(".")))
