@@ -79,6 +79,12 @@ async def opened(pilot: Pilot[None], *before: str) -> ForkScreen:
     return dialog(pilot)
 
 
+async def typed(pilot: Pilot[None], key: str, text: str) -> None:
+    """Type into a prompt of the dialog, and wait for the plan that comes of it."""
+    await type_into(pilot, key, text)
+    await until(pilot, lambda: dialog(pilot).is_planned)
+
+
 def text_of(lines: Sequence[Line]) -> str:
     return "\n".join(plain(line) for line in lines)
 
@@ -91,8 +97,8 @@ async def test_a_fork_at_the_cursor_holds_the_bytes_of_its_parent_and_opens(give
         screen = await opened(pilot)
         assert screen.draft is not None
         assert screen.draft.seq == 4
-        await type_into(pilot, "n", "again-from-4")
-        await type_into(pilot, "w", "because [/x] of it")
+        await typed(pilot, "n", "again-from-4")
+        await typed(pilot, "w", "because [/x] of it")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.path != path)
         await until(pilot, lambda: any("was forked into again-from-4" in row for row in shown(app)))
@@ -123,7 +129,7 @@ async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: S
         assert screen.draft is not None
         assert screen.draft.plan is not None
         assert screen.draft.plan.point == "inside"
-        await type_into(pilot, "p", "Use fromisoformat.")
+        await typed(pilot, "p", "Use fromisoformat.")
         assert screen.draft.plan is None
         assert "calls are open" in screen.draft.refusal
         assert screen.check_action("go", ()) is None
@@ -151,7 +157,7 @@ async def test_an_id_that_is_none_or_taken_is_refused_before_anything_is_written
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
         for name in ("", "a b", "../x", "-x", "x" * 129, KILLED):
-            await type_into(pilot, "n", name)
+            await typed(pilot, "n", name)
             await until(pilot, lambda name=name: screen.draft is not None and screen.draft.child == name)  # type: ignore[misc]
             await pilot.press("enter")
             await pilot.pause()
@@ -170,9 +176,9 @@ async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings)
     app = of_run(given, path, at=4)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
-        await type_into(pilot, "n", "summarise-tickets")
+        await typed(pilot, "n", "summarise-tickets")
         await until(pilot, lambda: screen.draft is not None and "already there" in screen.draft.refusal)
-        await type_into(pilot, "n", "late")
+        await typed(pilot, "n", "late")
         await until(pilot, lambda: screen.draft is not None and screen.draft.plan is not None)
         path.with_name("late.json").write_text("made meanwhile")
         await pilot.press("enter")
@@ -313,7 +319,7 @@ def test_the_proposed_id_is_free_and_legal(tmp_path: Path) -> None:
 def test_fork(snap_compare: Compare, given: Settings, size: tuple[int, int]) -> None:
     async def ready(pilot: Pilot[None]) -> None:
         await opened(pilot)
-        await type_into(pilot, "w", "try the other way")
+        await typed(pilot, "w", "try the other way")
 
     app = of_run(given, killed(given), at=4)
     assert snap_compare(app, terminal_size=size, run_before=ready)

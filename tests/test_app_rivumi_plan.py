@@ -309,6 +309,28 @@ async def test_the_dialog_of_a_fork(
     assert (made / "session.json").exists()
 
 
+async def test_a_plan_that_takes_long_is_left_at_once(
+    tmp_path: Path, repository: Path, given: Settings
+) -> None:
+    """Planning reads the log aside: Esc closes the dialog meanwhile, and the file is let go of after it."""
+    run = case("12-terminal-completed", tmp_path, repository)
+    log = run / "events.jsonl"
+    first = json.loads(log.read_bytes().split(b"\n")[1])
+    wide = [{**first, "sequence": at, "data": {"note": "x" * 400}} for at in range(23, 20_000)]
+    with log.open("ab") as out:
+        out.writelines(json.dumps(event).encode() + b"\n" for event in wide)
+    async with pressed(given, run, 16).run_test() as pilot:
+        await read(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, ForkScreen)
+        await until(pilot, lambda: screen.is_planning)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await until(pilot, lambda: screen.is_let_go)
+
+
 def test_a_point_that_is_damaged_is_said(tmp_path: Path, repository: Path) -> None:
     run = case("22-torn-tail", tmp_path, repository)
     with RunReader.open(run) as reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,7 +17,7 @@ from refold.app import keys
 from refold.app.failure import words
 from refold.app.forking import plan_fork
 from refold.app.lines import Cell, FixedRows, Line
-from refold.app.loading import SLICE, others_first
+from refold.app.loading import SLICE, aside, others_first
 from refold.app.present import fork_plan as present
 from refold.app.present import landing
 from refold.app.present.fork_plan import ForkDraft
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 8
 """Rows of the dialog beside its text: frame, title, verdict, what is typed, keys, and blank ones."""
+_SOON: Final = 0.1
+"""Seconds after which it is said that a plan is being made."""
 _LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
 
 
@@ -79,6 +82,12 @@ class ForkScreen(ModalScreen[Forked | None]):
         self._draft: ForkDraft | None = None
         self._failed: RefoldError | None = None
         self._writing = False
+        self._planning = False
+        self._lending = threading.Lock()
+        self._plans = 0
+        """Threads that read from the parent."""
+        self._left = False
+        """The last of them closes it."""
 
     def compose(self) -> ComposeResult:
         """Title, plan, verdict, what is typed, keys."""
@@ -95,9 +104,11 @@ class ForkScreen(ModalScreen[Forked | None]):
         self._read()
 
     def on_unmount(self) -> None:
-        """Let go of the file."""
-        if self._reader is not None:
-            self._reader.close()
+        """Let go of the file; a thread that still reads from it does so when it is done."""
+        with self._lending:
+            self._left = True
+            if self._reader is not None and not self._plans:
+                self._reader.close()
 
     def on_resize(self) -> None:
         """Draw for another width."""
@@ -107,6 +118,21 @@ class ForkScreen(ModalScreen[Forked | None]):
     def draft(self) -> ForkDraft | None:
         """What is shown; None while the run is read."""
         return self._draft
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether what is shown is what was asked for last."""
+        return self._draft is not None and not self._planning
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether a plan is being made."""
+        return self._planning
+
+    @property
+    def is_let_go(self) -> bool:
+        """Whether the screen is left, and nothing reads from the parent any more."""
+        return self._left and not self._plans
 
     @property
     def _pager(self) -> LinePager:
@@ -146,14 +172,48 @@ class ForkScreen(ModalScreen[Forked | None]):
             self._draft = None if reader is None else self._without_plan("the run has no record", "")
             self._draw()
             return
+        # At once: what was planned before must not be carried out any more.
+        self._planning = True
+        self._plan_aside(reader, item)
+
+    @work(group="plan", exclusive=True)
+    async def _plan_aside(self, reader: RunReader, item: int) -> None:
+        """Plan on a thread: of a long run that takes a moment."""
+        child, prompt, reason = self._child, self._prompt, self._reason
+        word = self.set_timer(_SOON, self._say_planning)
         try:
-            plan = plan_fork(reader, item, child=self._child, prompt=self._prompt, reason=self._reason)
+            plan = await self._lend(
+                reader, lambda: plan_fork(reader, item, child=child, prompt=prompt, reason=reason)
+            )
         except RefoldError as error:
             self._draft = self._without_plan(str(error), error.remedy)
         else:
             self._draft = self._without_plan("", "")._replace(plan=plan)
+        finally:
+            word.stop()
+        self._planning = False
         self._draw()
         self.refresh_bindings()
+
+    def _say_planning(self) -> None:
+        self._verdict.show((Cell(Safe("planning the fork"), "dim"),))
+        self.refresh_bindings()
+
+    async def _lend(self, reader: RunReader, work: Callable[[], AnyForkPlan]) -> AnyForkPlan:
+        """Let a thread read from the parent, which is closed by whoever is the last to need it."""
+        with self._lending:
+            self._plans += 1
+
+        def lent() -> AnyForkPlan:
+            try:
+                return work()
+            finally:
+                with self._lending:
+                    self._plans -= 1
+                    if self._left and not self._plans:
+                        reader.close()
+
+        return await aside(lent)
 
     def _without_plan(self, refusal: str, remedy: str) -> ForkDraft:
         reader, item = self._reader, self._item
@@ -198,7 +258,7 @@ class ForkScreen(ModalScreen[Forked | None]):
         if self._draft is None or self._writing:
             return None
         if action == "go":
-            return True if self._draft.plan is not None else None
+            return True if self._draft.plan is not None and not self._planning else None
         return True
 
     def action_close(self) -> None:
@@ -240,7 +300,7 @@ class ForkScreen(ModalScreen[Forked | None]):
     async def action_go(self) -> None:
         """Make the fork."""
         plan = self._draft.plan if self._draft is not None else None
-        if plan is None or self._writing:
+        if plan is None or self._writing or self._planning:
             return
         self._writing = True
         self._verdict.show((Cell(Safe("writing the fork"), "dim"),))
