@@ -139,7 +139,7 @@ async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: S
         await pilot.press("(")
         await until(pilot, lambda: screen.draft is not None and screen.draft.seq == 4)
         assert screen.draft.plan is not None
-        assert "Use fromisoformat." in "\n".join(shown(app))
+        await until(pilot, lambda: "Use fromisoformat." in "\n".join(shown(app)))
         await pilot.press("left", "left", "left", "left", "left")
         await until(pilot, lambda: screen.draft is not None and screen.draft.seq == 1)
         await pilot.press(")")
