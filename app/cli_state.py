@@ -76,7 +76,6 @@ def _as_json(reader: RunReader, name: str, place: str | None, printer: Printer, 
 def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
     from refold.app.lines import Cell
     from refold.app.present.reading import Reading
-    from refold.app.present.state import state_lines
     from refold.app.safe import line
 
     item, _ = _end_of_prefix(reader, name, place, salvage=salvage)
@@ -86,7 +85,8 @@ def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, 
         from refold.app.present.lens import Lens
 
         reading.lens = Lens(reader, printer.redactor.allow)
-    for row in state_lines(reading.state_view(item), printer.columns or _COLUMNS):
+    rows = reading.state(item, printer.columns or _COLUMNS)
+    for row in (row for row in rows if row is not None):
         count(row, printer)
         printer.line(row)
     return FINE

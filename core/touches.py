@@ -8,8 +8,8 @@ and one whose result never came has an outcome that nobody knows.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from refold.core.edits import Delete, Look, Move, edits_of
@@ -195,6 +195,26 @@ class Touches:
                 unknown = bool(kind & UNKNOWN)
                 place = Place(self._call[at], self._ordinal[at], self._end[at], unknown)
                 yield Touch(self.paths[self._path[at]], kind & ~UNKNOWN, unknown, place)
+
+    def changes_of(self, paths: Collection[str], item: int, most: int) -> tuple[Place, ...] | None:
+        """Give the calls that changed some files before an item, in order; None where they are too many.
+
+        Args:
+            paths: The files.
+            item: Calls that came to their end before this one count.
+            most: Calls that are given at most; so many times a hundred touches are looked at.
+        """
+        wanted = {self._known[path] for path in paths if path in self._known}
+        upto = bisect_left(self._end, item)
+        found: dict[tuple[int, int], Place] = {}
+        if wanted:
+            if upto > 100 * most:
+                return None
+            for at in range(upto):
+                if self._path[at] in wanted and self._kind[at] in {WRITTEN, DELETED, MOVED}:
+                    call, ordinal = self._call[at], self._ordinal[at]
+                    found[(call, ordinal)] = Place(call, ordinal, self._end[at])
+        return tuple(found.values()) if len(found) <= most else None
 
     def edits(self, item: int) -> int:
         """Give how many calls changed files up to and including an item."""

@@ -13,9 +13,12 @@ from tests.rivumi_cases import make
 
 from refold.app.lines import plain
 from refold.app.present import code
+from refold.app.present.lens import Lens
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.view import Scope, View
 from refold.core.composing import Files
+from refold.core.rivumi.events_state import EventsState
+from refold.core.rivumi.timeline import EventTimeline
 from refold.core.store.reader import RunReader
 from refold.core.store.touching import TouchReader
 from refold.core.touches import DELETED, MOVED, READ, WRITTEN
@@ -248,3 +251,118 @@ def test_a_run_directory_names_an_edit_without_an_end(tmp_path: Path) -> None:
 
 def test_the_files_of_a_part_go_on_by_themselves() -> None:
     assert len(Files().part({"a"})) == 0
+
+
+def state(reading: Reading, seq: int, width: int = 60) -> str:
+    item = reading.timeline.item_at(seq)
+    assert item is not None
+    return "\n".join(plain(line).rstrip() for line in reading.state(item, width) if line is not None)
+
+
+def test_state_names_the_files_and_what_last_touched_each(reading: Reading) -> None:
+    text = state(reading, 14)
+    assert "Files  3 changed · 1 read" in text
+    assert "▸ written  n.md" in text
+    assert "▸ moved    notes.md" in text
+    row = next(line for line in text.split("\n") if "calc.py" in line)
+    assert row.split() == ["written", "calc.py", "read", "3", "·", "seq", "12"]
+    assert "written? calc.py" in state(reading, 15)
+    assert "outcome unknown · seq 15" in state(reading, 15)
+    assert "Files" not in state(reading, 1)
+
+
+def test_state_says_since_when_each_line_holds(reading: Reading) -> None:
+    rows = {line.split()[0]: line.split()[-2:] for line in state(reading, 6).split("\n") if line.strip()}
+    assert rows["turn"] == rows["next"] == rows["stop"] == rows["tokens"] == ["seq", "5"]
+    assert "▸ tool calls    3 results" in state(reading, 6)
+    rows = {line.split()[0]: line.split()[-2:] for line in state(reading, 5).split("\n") if line.strip()}
+    assert rows["tool"] == ["seq", "4"]
+    # A turn that is open is no message yet.
+    assert rows["messages"] == ["last", "user"]
+
+
+def test_state_shows_the_plan_of_the_agent(tmp_path: Path) -> None:
+    def todos(*steps: tuple[str, str]) -> dict[str, object]:
+        listed = [{"content": text, "status": status} for text, status in steps]
+        return story.call("c", "todo_write", todos=listed)
+
+    lines = [
+        story.meta(1, "plan", "x"),
+        story.assistant(2, 0, todos(("read", "in_progress"), ("write", "pending"))),
+        story.result(3, "c", "ok"),
+        story.assistant(4, 1, todos(("read", "completed"), ("write", "pending"))),
+        story.result(5, "c", "ok"),
+        story.assistant(6, 2, story.text("Done."), stop="end_turn"),
+    ]
+    with RunReader.open(story.write(tmp_path / "plan.json", lines)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        assert "Plan" not in state(reading, 2)
+        assert "Plan  0 of 2 steps done\n▸ ▶ read" in state(reading, 3)
+        text = state(reading, 6)
+        assert "Plan  1 of 2 steps done" in text
+        rows = [line.split() for line in text.split("\n") if line.split()[1:2] in (["read"], ["write"])]
+        assert rows == [["✓", "read", "seq", "5"], ["·", "write", "seq", "3"]]
+
+
+def test_the_lens_takes_secrets_out_of_changes_and_files(tmp_path: Path) -> None:
+    secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    lines = [
+        story.meta(1, "secret", "x"),
+        story.assistant(
+            2, 0, story.call("c", "write_file", path=f"a/{secret}.txt", content=f"token = {secret}\n")
+        ),
+        story.result(3, "c", "ok"),
+    ]
+    with RunReader.open(story.write(tmp_path / "secret.json", lines)) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        assert secret in said(reading, 3, "sum", width=200)
+        reading.lens = Lens(reader)
+        for text in (said(reading, 3, width=200), said(reading, 3, "sum", width=200), state(reading, 3, 200)):
+            assert secret not in text
+            assert "a/" in text
+
+
+@pytest.mark.parametrize("case", ["12-terminal-completed", "36-event-catalog"])
+def test_a_state_of_events_says_since_when_each_line_holds(tmp_path: Path, case: str) -> None:
+    with RunReader.open(make(case, tmp_path)) as reader:
+        reader.index_all()
+        timeline = reader.timeline
+        assert isinstance(timeline, EventTimeline)
+        for item in range(timeline.items):
+            now, since = timeline.state_at(item), timeline.since(item)
+            for name in ("phase", "step", "tokens", "resumes"):
+                at = getattr(since, name)
+                value = getattr(now, name)
+                before = EventsState() if at is None or at == 0 else timeline.state_at(at - 1)
+                assert at is None or at <= item
+                assert getattr(timeline.state_at(item if at is None else at), name) == value
+                if at is not None and at > 0 and name != "phase":
+                    assert getattr(before, name) != value
+
+
+async def test_a_step_reads_what_it_shows_and_not_the_run_again(tmp_path: Path) -> None:
+    """Bytes asked of the system by State and Changes, once the calls are known: bounded at any place."""
+    lines = [story.meta(1, "many", "x")]
+    for number in range(2_000):
+        path = f"src/file{number % 500}.py"
+        edit = story.call("c", "write_file", path=path, content=f"x = {number}\n" * 20)
+        lines.append(story.assistant(2 + 2 * number, number, edit))
+        lines.append(story.result(3 + 2 * number, "c", "ok" * 100))
+    with RunReader.open(story.write(tmp_path / "many.json", lines)) as reader:
+        reader.index_all()
+        reading, timeline = reading_of(reader), reader.timeline
+        assert list(reading.changing.know(timeline.items - 1))
+        read = reader.bytes_read
+        again = list(reading.changing.know(timeline.items - 1))
+        assert not again
+        assert reader.bytes_read == read
+        for item in (10, 1_000, 2_500, timeline.items - 1):
+            before = reader.bytes_read
+            lines_ = [line for line in reading.state(item, 60) if line is not None]
+            assert len(lines_) < 90
+            assert reader.bytes_read - before < 32_768
+            before = reader.bytes_read
+            assert list(reading.changes(timeline.first_row(item), 60, View()))
+            assert reader.bytes_read - before < 32_768

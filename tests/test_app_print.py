@@ -94,5 +94,5 @@ def said(reading: Reading) -> str:
     lines += [
         line for line in reading.conversation(reading.timeline.items - 1, 400, view) if line is not None
     ]
-    lines += reading.state(reading.timeline.items - 1, 400)
+    lines += [line for line in reading.state(reading.timeline.items - 1, 400) if line is not None]
     return "\n".join("".join(cell.text for cell in line) for line in lines)

@@ -199,7 +199,7 @@ def test_what_the_models_cost_is_said_where_it_is_recorded(tmp_path: Path) -> No
     (path / "session.json").write_bytes(canonical(manifest))
     with RunReader.open(path) as reader:
         last = reader.index_all().items - 1
-        state = "\n".join(plain(line) for line in reading_of(reader).state(last, 120))
+        state = "\n".join(plain(line) for line in reading_of(reader).state(last, 120) if line is not None)
     assert "0.0125 USD (estimated)" in state
 
 

@@ -14,6 +14,7 @@ from refold.core.store.touching import TouchReader, line_of
 from refold.core.touches import Place
 
 if TYPE_CHECKING:
+    from refold.app.present.lens import Lens
     from refold.core.records import Json
     from refold.core.store.reader import RunReader
 
@@ -21,6 +22,8 @@ _WHOLE: Final = 1 << 20
 """Records up to this many bytes are taken for what they say; of longer ones only which files they change."""
 _NEAR: Final = 16 << 20
 """Bytes before a call up to which what came before it is looked at for its sake."""
+_FEW: Final = 50
+"""Calls that are read for the sake of another one."""
 MOST_EDITS: Final = 5_000
 """Calls that are summed up; where there are more, the last ones."""
 
@@ -47,10 +50,18 @@ class Summed(NamedTuple):
 class Changing:
     """Answers what changed; what was read once for it is not read again."""
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, lens: Lens | None = None, index: TouchReader | None = None) -> None:
+        """Answer for a run.
+
+        Args:
+            reader: The open run.
+            lens: Takes the secrets out of what is answered.
+            index: What is known of its calls already.
+        """
         self._reader = reader
-        self._index = TouchReader(reader)
-        self.touches = self._index.touches
+        self.lens = lens
+        self.index = TouchReader(reader) if index is None else index
+        self.touches = self.index.touches
         self._line: tuple[int, int, tuple[tuple[int, str, Json], ...], bool] | None = None
         """The item that was decoded last, its length, its calls, and whether all of them was read."""
         self._files, self._next, self._first = Files(), 0, 0
@@ -59,14 +70,26 @@ class Changing:
 
     def know(self, item: int) -> Iterator[None]:
         """Look at all calls up to and including an item, in small steps."""
-        yield from self._index.extend(item + 1)
+        yield from self.index.extend(item + 1)
+
+    def shown(self, path: str) -> str:
+        """Give a path as it may be shown."""
+        return path if self.lens is None else self.lens.text(path)
+
+    def asked(self, place: Place) -> Generator[None, None, tuple[str, Json, bool]]:
+        """Give tool and arguments of a call, and whether nothing of them was left out, in small steps."""
+        calls, whole = yield from self._calls(place.call)
+        if place.ordinal >= len(calls):
+            return "", None, True
+        _, name, arguments = calls[place.ordinal]
+        if self.lens is not None:
+            arguments = self.lens.value(arguments)
+            yield
+        return name, arguments, whole
 
     def called(self, place: Place) -> Generator[None, None, Called]:
         """Give a call and what it was to change, in small steps."""
-        calls, whole = yield from self._calls(place.call)
-        if place.ordinal >= len(calls):
-            return Called("", ())
-        _, name, arguments = calls[place.ordinal]
+        name, arguments, whole = yield from self.asked(place)
         edits = edits_of(name, arguments)
         changes = tuple(edit for edit in edits if not isinstance(edit, Look))
         if not whole:
@@ -118,13 +141,21 @@ class Changing:
     def before(self, place: Place, changes: tuple[Change, ...]) -> Generator[None, None, Files]:
         """Give what is known of some files before a call, for its own changes to be laid on, in small steps.
 
-        Of a call far from the beginning only where everything before it is known already.
+        Only the calls that changed these files are read, and only where they are few; of a call far from the
+        beginning only where everything before it is known already.
         """
+        files = Files()
         start = self._reader.timeline.span(place.call).start
         if self.touches.items <= place.call and start > _NEAR:
-            return Files()
-        summed = yield from self.summed(place.call)
-        return summed.files.part({change.path for change in changes})
+            return files
+        yield from self.know(place.call)
+        paths = {change.path for change in changes}
+        for earlier in self.touches.changes_of(paths, place.call, _FEW) or ():
+            called = yield from self.called(earlier)
+            for change in called.changes:
+                if change.path in paths:
+                    files.apply(change, earlier.call)
+        return files
 
     def counted(self, held: Holding) -> Generator[None, None, tuple[int, int]]:
         """Give how many lines of a file were put in and taken out, in small steps."""

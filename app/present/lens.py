@@ -12,7 +12,7 @@ from refold.core.redact import Redactor
 from refold.core.store.cut_secrets import cut_secrets, masked
 
 if TYPE_CHECKING:
-    from refold.core.records import MetaRecord
+    from refold.core.records import Json, MetaRecord
     from refold.core.rivumi.manifest import Manifest, Request
     from refold.core.rivumi.snapshot import Part
     from refold.core.store.reader import RunReader
@@ -110,6 +110,10 @@ class Lens:
     def text(self, text: str) -> str:
         """Give a text without its secrets; they are counted with their record."""
         return self._redactor.another().text(text)
+
+    def value(self, value: Json) -> Json:
+        """Give the arguments of a call without their secrets; they are counted with their record."""
+        return self._redactor.another().value(value)
 
     def request(self, request: Request) -> Request:
         """Give what a run directory was asked to do."""

@@ -163,11 +163,15 @@ class Reading(ReadingChanges):
 
         yield from record_lines(self.subject(index), width, view)
 
-    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line]:
-        """Give the lines of the State pane after an item."""
-        from refold.app.present.state import state_lines
+    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line | None]:
+        """Give the lines of the State pane after an item, None where work was done but no line is ready."""
+        from refold.app.present.state import now_lines, print_lines
 
-        yield from state_lines(self.state_view(item, held=held), width)
+        view = self.state_view(item, held=held)
+        yield from now_lines(view, width)
+        if view.now is not None:
+            yield from self.touched(item, width, held=held)
+            yield from print_lines(view.now, width)
 
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""
@@ -204,6 +208,7 @@ class Reading(ReadingChanges):
             held: A process is seen holding the lock: more may come.
         """
         from refold.app.present.state import StateView
+        from refold.core.since import Since, since
 
         timeline = self.timeline
         if self.is_window:
@@ -214,7 +219,8 @@ class Reading(ReadingChanges):
         before: Moment | None = None
         if now is not None and item > 0:
             before, _ = self._moment(item - 1)
-        return StateView(timeline.seq(item), now, before, error, self.ending(item, held=held), held)
+        seqs = Since(*(None if at is None else timeline.seq(at) for at in since(timeline, item)))
+        return StateView(timeline.seq(item), now, before, error, self.ending(item, held=held), held, seqs)
 
     def ending(self, item: int, *, held: bool) -> str:
         """Say how the run ends where an item is its last one and no terminal record; else nothing."""

@@ -13,6 +13,7 @@ from refold.core.columns import ASSISTANT, RESULT
 if TYPE_CHECKING:
     from refold.app.present.changes import Fate, Here
     from refold.app.present.changing import Changing
+    from refold.app.present.lens import Lens
     from refold.core.store.reader import RunReader
     from refold.core.timeline import Timeline
     from refold.core.touches import Place
@@ -27,6 +28,7 @@ class ReadingChanges(ABC):
 
     reader: RunReader
     is_window: bool
+    lens: Lens | None
     _changing: Changing | None = None
 
     @property
@@ -37,10 +39,11 @@ class ReadingChanges(ABC):
     @property
     def changing(self) -> Changing:
         """What is known of the changes; made when it is first asked for."""
-        if self._changing is None:
+        if self._changing is None or self._changing.lens is not self.lens:
             from refold.app.present.changing import Changing
 
-            self._changing = Changing(self.reader)
+            known = None if self._changing is None else self._changing.index
+            self._changing = Changing(self.reader, self.lens, known)
         return self._changing
 
     def changes(self, index: int, width: int, view: View, *, held: bool = False) -> Iterator[Line | None]:
@@ -50,6 +53,13 @@ class ReadingChanges(ABC):
         yield from changes_lines(
             self._here(index, held=held), self.changing, self.timeline.columns.seq, width, view
         )
+
+    def touched(self, item: int, width: int, *, held: bool = False) -> Iterator[Line | None]:
+        """Give what State says of the agent's own list of steps and of files, None where no line is ready."""
+        from refold.app.present.touched import touched_lines
+
+        waiting = self._waiting(item)
+        yield from touched_lines(self.changing, waiting, self.timeline.columns.seq, item, width, held=held)
 
     def _here(self, index: int, *, held: bool) -> Here:
         from refold.app.present.changes import Here

@@ -24,6 +24,7 @@ from refold.core.errors import StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Record
 from refold.core.rivumi.calls import CallLife
+from refold.core.rivumi.history import Since
 from refold.core.rivumi.manifest import Request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.timeline import EventTimeline, Life
@@ -167,8 +168,8 @@ class SessionReading(Reading):
     def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
         return None
 
-    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line]:
-        """Give the lines of the State pane after an item."""
+    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line | None]:
+        """Give the lines of the State pane after an item, None where work was done but no line is ready."""
         if self.is_window:
             yield (cell("still reading: known when the whole run was read", "dim"),)
             return
@@ -183,8 +184,11 @@ class SessionReading(Reading):
             at_end,
             self.ending(item, held=held),
             session.inner_runs(),
+            Since(*(None if at is None else timeline.seq(at) for at in timeline.since(item))),
         )
         yield from session_state_lines(view, width)
+        if item >= 0:
+            yield from self.touched(item, width, held=held)
 
     def changes(self, index: int, width: int, view: View, *, held: bool = False) -> Iterator[Line | None]:
         """Give the lines of the Changes pane for a row; at the end of the run what it left as well."""
@@ -197,7 +201,8 @@ class SessionReading(Reading):
         if ended:
             from refold.app.present.patch import left_lines
 
-            yield from left_lines(self._session.patch(), width, view)
+            patch = self._session.patch()
+            yield from left_lines(patch if self.lens is None else self.lens.patch(patch), width, view)
 
     def _places(self, index: int) -> Sequence[Place]:
         requested = self._requested(self._events.life(index))

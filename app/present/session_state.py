@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 from refold.app.lines import Line, Role
 from refold.app.present import units
-from refold.app.present.layout import BLANK, cell, flow
+from refold.app.present.layout import BLANK, cell, flow, spread
 from refold.app.present.session_rows import DECISIONS, outcome
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState, differences
+from refold.core.rivumi.history import Since
 from refold.core.rivumi.manifest import Manifest, Tokens, tokens_of
 from refold.core.rivumi.members import Members
 
@@ -31,6 +32,8 @@ class SessionState(NamedTuple):
     ending: str = ""
     agents: tuple[str, ...] = ()
     """The runs of its own agents."""
+    since: Since = Since()
+    """For what is one value at a time the sequence since which it stands as it does."""
 
 
 def session_state_lines(view: SessionState, width: int) -> Iterator[Line]:
@@ -41,30 +44,45 @@ def session_state_lines(view: SessionState, width: int) -> Iterator[Line]:
         yield from flow((cell(view.ending, "problem"),), width, 2)
     yield BLANK
     yield from flow((cell("What the events prove", "strong"),), width)
-    yield from _events(view.now, view.before, width)
+    yield from _events(view.now, view.before, view.since, width)
     for name in view.agents[:_MOST]:
         yield from _row("own agent", name, width, "accent")
     yield BLANK
     yield from _manifest(view, width)
 
 
-def _events(now: EventsState, before: EventsState | None, width: int) -> Iterator[Line]:
+def _events(now: EventsState, before: EventsState | None, since: Since, width: int) -> Iterator[Line]:
     past = before or EventsState()
     known = before is not None
     role: Role = "problem" if now.phase == "failed" else "good" if now.phase == "completed" else "text"
     reason = f"  {now.terminal_reason}" if now.terminal_reason else ""
-    yield from _row("phase", f"{now.phase}{reason}", width, role, changed=known and now.phase != past.phase)
-    yield from _row("step", str(now.step), width, changed=known and now.step != past.step)
+    yield from _row(
+        "phase",
+        f"{now.phase}{reason}",
+        width,
+        role,
+        changed=known and now.phase != past.phase,
+        since=since.phase,
+    )
+    yield from _row("step", str(now.step), width, changed=known and now.step != past.step, since=since.step)
     model = f"{now.provider} {now.model}".strip() or "not said"
     yield from _row(
-        "model", model, width, changed=known and (now.provider, now.model) != (past.provider, past.model)
+        "model",
+        model,
+        width,
+        changed=known and (now.provider, now.model) != (past.provider, past.model),
+        since=since.model,
     )
     grown = now.tokens.total - past.tokens.total if known else 0
     more = f"  +{units.short(grown)}" if grown > 0 else ""
-    yield from _row("tokens", f"{_tokens(now.tokens)}{more}", width, changed=grown != 0)
+    yield from _row("tokens", f"{_tokens(now.tokens)}{more}", width, changed=grown != 0, since=since.tokens)
     if now.resumes:
         yield from _row(
-            "resumed", units.plural(now.resumes, "time"), width, changed=now.resumes != past.resumes
+            "resumed",
+            units.plural(now.resumes, "time"),
+            width,
+            changed=now.resumes != past.resumes,
+            since=since.resumes,
         )
     yield from _calls(now, past if known else None, width)
     yield from _checks(now.checks, width)
@@ -177,7 +195,20 @@ def _tokens(tokens: Tokens) -> str:
     return f"{units.grouped(tokens.input)} in{cached} · {units.grouped(tokens.output)} out"
 
 
-def _row(label: str, text: str, width: int, role: Role = "text", *, changed: bool = False) -> Iterator[Line]:
+def _row(
+    label: str,
+    text: str,
+    width: int,
+    role: Role = "text",
+    *,
+    changed: bool = False,
+    since: int | None = None,
+) -> Iterator[Line]:
+    seq = () if since is None or changed else (cell(f" seq {since}", "dim"),)
+    if seq and _LABEL + len(text) + len(seq[0].text) <= width:
+        line = (cell(f"  {label:<{_LABEL - 2}}", "dim"), cell(text, role, 1000))
+        yield spread(line, seq, width)
+        return
     mark = "▸ " if changed else "  "
     yield from flow(
         (cell(mark, "accent"), cell(f"{label:<{_LABEL - 2}}", "dim"), cell(text, role, 1000)), width, _LABEL

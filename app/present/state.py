@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
@@ -13,6 +13,7 @@ from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.errors import CorruptJournal, FoldError, UnsupportedVersion
 from refold.core.records import Fingerprint, Json
+from refold.core.since import Since
 from refold.core.state import Counters, RunState, Terminal
 
 _LABEL: Final = 13
@@ -58,6 +59,8 @@ class StateView(NamedTuple):
     """What is said about the end of the run where the cursor stands on it."""
     held: bool = False
     """A process is seen holding the lock: a result may still come."""
+    since: Since = Since()
+    """For each line the sequence since which it stands as it does."""
 
 
 def moment(state: RunState, calls: tuple[PendingCall, ...] | None, last_role: str) -> Moment:
@@ -76,7 +79,14 @@ def moment(state: RunState, calls: tuple[PendingCall, ...] | None, last_role: st
 
 
 def state_lines(view: StateView, width: int) -> Iterator[Line]:
-    """Give the lines of the pane for a width."""
+    """Give the lines that say all of a state, for a width."""
+    yield from now_lines(view, width)
+    if view.now is not None:
+        yield from print_lines(view.now, width)
+
+
+def now_lines(view: StateView, width: int) -> Iterator[Line]:
+    """Give the lines of what changes from record to record."""
     where = "before the first record" if view.seq is None else f"after seq {view.seq}"
     yield from flow((cell("State ", "strong"), cell(where, "strong")), width)
     if view.error is not None:
@@ -86,13 +96,17 @@ def state_lines(view: StateView, width: int) -> Iterator[Line]:
     yield BLANK
     if view.now is None:
         return
-    yield from _numbers(view.now, view.before, width)
+    yield from _numbers(view.now, view.before, view.since, width)
     yield BLANK
-    yield from _calls(view.now, view.before, width, held=view.held)
+    yield from _calls(view.now, view.before, view.since, width, held=view.held)
+
+
+def print_lines(now: Moment, width: int) -> Iterator[Line]:
+    """Give the lines of what the run was begun with."""
     yield BLANK
     yield (cell("Fingerprint", "strong"),)
-    yield from fingerprint_lines(view.now.fingerprint, width)
-    yield from field_lines("interactive", "yes" if view.now.interactive else "no", width)
+    yield from fingerprint_lines(now.fingerprint, width)
+    yield from field_lines("interactive", "yes" if now.interactive else "no", width)
 
 
 def error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Line]:
@@ -112,7 +126,7 @@ def error_lines(error: FoldError, width: int, *, has_state: bool) -> Iterator[Li
         yield from flow((cell(f"→ {error.remedy}", "dim"),), width, 2)
 
 
-def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
+def _numbers(now: Moment, before: Moment | None, since: Since, width: int) -> Iterator[Line]:
     counters = now.counters
     past = before.counters if before is not None else None
     yield _row(
@@ -120,12 +134,14 @@ def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         (cell(units.grouped(counters.llm_calls)),),
         width,
         _grown(counters.llm_calls, None if past is None else past.llm_calls),
+        since.turn,
     )
     yield _row(
         "next",
         (cell("iteration ", "dim"), cell(units.grouped(now.next_iteration))),
         width,
         _was(now.next_iteration, None if before is None else before.next_iteration),
+        since.turn,
     )
     last = (cell("   last ", "dim"), cell(now.last_role, _role(now.last_role))) if now.last_role else ()
     yield _row(
@@ -133,18 +149,21 @@ def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         (cell(units.grouped(now.messages)), *last),
         width,
         _grown(now.messages, None if before is None else before.messages),
+        since.messages,
     )
     yield _row(
         "tool calls",
         _tool_calls(counters),
         width,
         _grown(counters.tool_calls, None if past is None else past.tool_calls),
+        since.tool_calls,
     )
     yield _row(
         "stop reason",
         (cell(now.stop_reason or "–", "text", 80),),
         width,
         _was(now.stop_reason, None if before is None else before.stop_reason),
+        since.turn,
     )
     ended = now.terminal
     text = "–" if ended is None else f"{ended.reason}  {ended.message}"
@@ -154,6 +173,7 @@ def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         (cell(text, role, 400),),
         width,
         "here" if before is not None and before.terminal != ended else "",
+        since.terminal,
     )
     yield BLANK
     grown = (
@@ -161,15 +181,17 @@ def _numbers(now: Moment, before: Moment | None, width: int) -> Iterator[Line]:
         if past is None or past.tokens == counters.tokens
         else f"+{units.short(counters.tokens - past.tokens)}"
     )
-    yield _row("tokens", (cell(units.grouped(counters.tokens)),), width, grown)
-    for name, value, old in (
-        ("in", counters.in_tokens, None if past is None else past.in_tokens),
-        ("out", counters.out_tokens, None if past is None else past.out_tokens),
-        ("cache read", counters.cache_read_tokens, None if past is None else past.cache_read_tokens),
-        ("cache write", counters.cache_create_tokens, None if past is None else past.cache_create_tokens),
+    yield _row("tokens", (cell(units.grouped(counters.tokens)),), width, grown, since.tokens)
+    old = past or Counters()
+    for name, value, was, at in (
+        ("in", counters.in_tokens, old.in_tokens, since.in_tokens),
+        ("out", counters.out_tokens, old.out_tokens, since.out_tokens),
+        ("cache read", counters.cache_read_tokens, old.cache_read_tokens, since.cache_read),
+        ("cache write", counters.cache_create_tokens, old.cache_create_tokens, since.cache_create),
     ):
         if value:
-            yield _row(name, (cell(f"{value:>12,}"),), width, _grown(value, old), nested=True)
+            change = "" if past is None else _grown(value, was)
+            yield _row(name, (cell(f"{value:>12,}"),), width, change, at, nested=True)
     yield from _limits(now, width)
 
 
@@ -197,17 +219,18 @@ def _bar(used: int, limit: int, unit: str, width: int) -> tuple[Cell, ...]:
     )
 
 
-def _calls(now: Moment, before: Moment | None, width: int, *, held: bool) -> Iterator[Line]:
+def _calls(now: Moment, before: Moment | None, since: Since, width: int, *, held: bool) -> Iterator[Line]:
     if now.calls is None:
         closed = before is not None and before.calls is not None
         text = "no turn is open" if not closed else "the turn is closed: all its calls are answered"
-        yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "")
+        yield _row("pending", (cell(text, "dim"),), width, "here" if closed else "", since.pending)
         return
     waiting = [call for call in now.calls if not call.answered]
     lost = not held and any(call.later is None for call in waiting)
     summary = f"{len(waiting):,} of {len(now.calls):,} unanswered{': outcome unknown' if lost else ' so far'}"
     same = before is None or before.calls == now.calls
-    yield _row("pending", (cell(summary, "warn" if lost else "text"),), width, "" if same else "mark")
+    role: Role = "warn" if lost else "text"
+    yield _row("pending", (cell(summary, role),), width, "" if same else "mark", since.pending)
     known = {call.id: call.answered for call in (before.calls or ())} if before is not None else None
     for call in now.calls[:_MOST_CALLS]:
         changed = known is not None and known.get(call.id) != call.answered
@@ -257,16 +280,25 @@ def _was(value: object, old: object) -> str:
     return f"was {old}" if old != "" else "here"
 
 
-def _row(name: str, value: tuple[Cell, ...], width: int, change: str, *, nested: bool = False) -> Line:
+def _row(
+    name: str,
+    value: tuple[Cell, ...],
+    width: int,
+    change: str,
+    since: int | None = None,
+    *,
+    nested: bool = False,
+) -> Line:
     indent = 2 if nested else 0
     label = cell(f"{'':{indent}}{name:<{_LABEL - indent}} ", "dim")
-    return _mark_changed((label, *value), width, change)
+    return changed_line((label, *value), width, change, since)
 
 
-def _mark_changed(cells: tuple[Cell, ...], width: int, change: str) -> Line:
-    """Give a line with a mark at its edge where this record changed what it says."""
+def changed_line(cells: Iterable[Cell], width: int, change: str, since: int | None = None) -> Line:
+    """Give a line with a mark at its edge where this record changed it; else since when it holds."""
     if not change:
-        return fit((Cell(Safe("  "), "text"), *cells), width)
+        right = () if since is None else (cell(f" seq {since}", "dim"),)
+        return spread((Cell(Safe("  "), "text"), *cells), right, width, least=16)
     if change == "mark":
         return fit((Cell(Safe("▸ "), "accent"), *cells), width)
     note = "changed here" if change == "here" else f"{change} here"

@@ -15,8 +15,10 @@ from refold.core.store.reader import Change, RunReader
 
 SLICE: Final = 0.001
 """Seconds that the event loop is held at a time."""
-_SHORT: Final = 65_536
-"""Bytes of a run that is read in one go, or nearly so."""
+_SHORT: Final = 262_144
+"""Bytes of a run that is read before anything of it is shown: only then it is known where to begin."""
+_PATIENCE: Final = 0.5
+"""Seconds after which a short run is shown as far as it is read, whatever holds it up."""
 POLL: Final = 0.04
 """Seconds between two looks at the file: a record is to be on the screen within a tenth of a second."""
 
@@ -92,13 +94,15 @@ def _keep(reader: RunReader, cache: Path) -> None:
 
 async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:
     """Read to the end of the file, or until it is no longer the one that was opened."""
-    looked = time.monotonic()
+    looked = began = time.monotonic()
     gone = False
     # Of a long run the first few lines are enough to show; a short one is read before anything is.
-    slice_ = 0.0 if reader.size > _SHORT and not reader.timeline.items else SLICE
+    short = reader.size <= _SHORT
+    slice_ = SLICE if short or reader.timeline.items else 0.0
     while not reader.step(slice_):
         slice_ = SLICE
-        yield Read(finished=False)
+        if not short or time.monotonic() - began > _PATIENCE:
+            yield Read(finished=False)
         await others_first()
         if time.monotonic() - looked < POLL:
             continue

@@ -39,6 +39,26 @@ class _Plain(NamedTuple):
 _NOTHING: Final = _Plain()
 
 
+class Since(NamedTuple):
+    """For what is one value at a time the item that changed it last; None where none did."""
+
+    phase: int | None = None
+    step: int | None = None
+    model: int | None = None
+    tokens: int | None = None
+    resumes: int | None = None
+
+    def after(self, item: int, was: _Plain, now: _Plain) -> Since:
+        """Give the same after an item that changed something."""
+        return Since(
+            self.phase if (was.phase, was.reason) == (now.phase, now.reason) else item,
+            self.step if was.step == now.step else item,
+            self.model if (was.provider, was.model) == (now.provider, now.model) else item,
+            self.tokens if was.tokens == now.tokens else item,
+            self.resumes if was.resumes == now.resumes else item,
+        )
+
+
 class _Told(Calls):
     """Calls that tell which of them an event has changed."""
 
@@ -124,6 +144,7 @@ class History:
         self._calls = _Told()
         self._fold = EventsFold(self._calls)
         self._plain: _Changes[_Plain] = []
+        self._since: _Changes[Since] = []
         self._lives: list[_Changes[CallLife]] = []
         self._of_item: list[tuple[int, int]] = []
         """Which life an item is about, for the items that are about one."""
@@ -160,6 +181,8 @@ class History:
         )
         if now != last or not self._plain:
             self._plain.append((item, now))
+            since = self._since[-1][1] if self._since else Since()
+            self._since.append((item, since.after(item, last, now)))
         return self._open
 
     def _change(self, item: int, at: int) -> None:
@@ -199,6 +222,10 @@ class History:
             plain.resumes,
             plain.reason,
         )
+
+    def since(self, item: int) -> Since:
+        """Give for what is one value at a time the item up to this one that changed it last."""
+        return _upto(self._since, item) or Since()
 
     def lives_at(self, item: int) -> tuple[CallLife, ...]:
         """Give every call and check that has begun, as it stands after an item."""
@@ -287,6 +314,7 @@ class History:
         self._calls, self._fold = self._kept
         self._kept = None
         _cut(self._plain, items)
+        _cut(self._since, items)
         _cut(self._of_item, items)
         for lives in self._lives:
             _cut(lives, items)

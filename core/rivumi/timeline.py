@@ -13,7 +13,7 @@ from refold.core.columns import ASSISTANT, RECOVERED, RESULT, SEQUENCED, Row
 from refold.core.findings import Allowed, Finding, forks_before
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState
-from refold.core.rivumi.history import History
+from refold.core.rivumi.history import History, Since
 from refold.core.timeline import Timeline
 
 _REMEDIES: Final[Mapping[str, str]] = {
@@ -225,6 +225,10 @@ class EventTimeline(Timeline):
         if last is None:
             return EventsState()
         return self.history.at(item, self.columns.seq[last], self.type_of(last))
+
+    def since(self, item: int) -> Since:
+        """Give the items that changed last what is one value at a time."""
+        return self.history.since(item)
 
     def gap(self, item: int) -> float | None:
         """Give the seconds since the event before it, below zero where the clock was set back."""
