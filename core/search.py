@@ -71,6 +71,11 @@ def text_pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[str]:
     return re.compile("".join("(?:" + "|".join(map(re.escape, chars)) + ")" for chars in classes))
 
 
+def expression_of(typed: str) -> str | None:
+    """Give the regular expression that is typed between slashes, `/like this/`; None for a text."""
+    return typed[1:-1] if len(typed) > 2 and typed[0] == typed[-1] == "/" else None
+
+
 class Search:
     """One text to be looked for in many records; of a long one its `LONGEST` first characters."""
 

@@ -15,8 +15,40 @@ _DECODED: Final = 1_048_576
 _VERIFIED: Final = 16
 
 
-class Hunt:
-    """One search. Take steps from `search` until it ends; hits are known as soon as they are found."""
+class Hits:
+    """The items of a run that a search found so far, and how the cursor goes through them."""
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.hits: list[int] = []
+        """In order."""
+        self.complete = False
+
+    def after(self, item: int) -> int | None:
+        """Give the next item with a hit; after the last one the first."""
+        if not self.hits:
+            return None
+        index = bisect_right(self.hits, item)
+        return self.hits[index % len(self.hits)]
+
+    def before(self, item: int) -> int | None:
+        """Give the item with a hit before this one; before the first one the last."""
+        if not self.hits:
+            return None
+        return self.hits[bisect_left(self.hits, item) - 1]
+
+    def place(self, item: int) -> int | None:
+        """Give the 1-based number of an item among the hits; None where it is none."""
+        index = bisect_left(self.hits, item)
+        return index + 1 if index < len(self.hits) and self.hits[index] == item else None
+
+    def _add(self, item: int) -> None:
+        if self.place(item) is None:
+            insort(self.hits, item)
+
+
+class Hunt(Hits):
+    """One search. Take steps from `steps` until it ends; hits are known as soon as they are found."""
 
     def __init__(self, reader: RunReader, query: str, start: int) -> None:
         """Look for a text.
@@ -26,10 +58,7 @@ class Hunt:
             query: The text as typed.
             start: The item to begin at; the search goes on to the end and then from the beginning.
         """
-        self.query = query
-        self.hits: list[int] = []
-        """The items that hold the text, in order."""
-        self.complete = False
+        super().__init__(query)
         self._reader = reader
         self._start = start
         self._search = Search(query)
@@ -60,24 +89,6 @@ class Hunt:
             self._upto = timeline.items
             del self.hits[bisect_left(self.hits, first) :]
             yield from self._range(first, self._upto)
-
-    def after(self, item: int) -> int | None:
-        """Give the next item with a hit; after the last one the first."""
-        if not self.hits:
-            return None
-        index = bisect_right(self.hits, item)
-        return self.hits[index % len(self.hits)]
-
-    def before(self, item: int) -> int | None:
-        """Give the item with a hit before this one; before the first one the last."""
-        if not self.hits:
-            return None
-        return self.hits[bisect_left(self.hits, item) - 1]
-
-    def place(self, item: int) -> int | None:
-        """Give the 1-based number of an item among the hits; None where it is none."""
-        index = bisect_left(self.hits, item)
-        return index + 1 if index < len(self.hits) and self.hits[index] == item else None
 
     def _range(self, first: int, stop: int) -> Iterator[None]:
         item = first
@@ -143,7 +154,3 @@ class Hunt:
                 return
             position += _CHUNK
             yield
-
-    def _add(self, item: int) -> None:
-        if self.place(item) is None:
-            insort(self.hits, item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from refold.core.timeline import Timeline
@@ -13,11 +14,13 @@ class Landing(NamedTuple):
     seq: int | None = None
     line: int | None = None
     """Asked for where no sequence is."""
+    start: int | None = None
+    """A byte of the file that the record holds; asked for where neither is."""
 
     @property
     def is_asked(self) -> bool:
         """Whether any place is asked for."""
-        return self.seq is not None or self.line is not None
+        return self.seq is not None or self.line is not None or self.start is not None
 
 
 def parse(text: str) -> Landing | None:
@@ -39,11 +42,17 @@ def row_of(landing: Landing, timeline: Timeline, *, complete: bool) -> int | Non
     if landing.line is not None:
         item = timeline.item_at_line(landing.line)
         return timeline.first_row(item) if item is not None else None
+    if landing.start is not None and timeline.items:
+        item = bisect_right(timeline.columns.offset, landing.start, hi=timeline.items) - 1
+        reached = complete or item < timeline.items - 1
+        return timeline.first_row(max(0, item)) if reached else None
     return None
 
 
 def absence(landing: Landing, timeline: Timeline, *, complete: bool) -> str:
     """Say that nothing stands at a place, and what stands next to it."""
+    if landing.start is not None:
+        return f"No record holds byte {landing.start:,} any more."
     if landing.seq is None:
         return f"No record stands on line {landing.line}."
     below, above = timeline.neighbours(landing.seq)

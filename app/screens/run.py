@@ -24,13 +24,13 @@ from refold.app.present.landing import Landing
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop, fork_point, top_left, top_right
-from refold.app.safe import Safe
 from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_ruler import RunRuler
+from refold.app.screens.run_search import RunSearchScreen
 from refold.app.screens.run_sharing import RunSharingScreen
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.ground import Ground
@@ -59,7 +59,7 @@ _PAINTED: Final = 0.5
 """Seconds after which nobody waits for the first rows to be painted: another screen may lie over this one."""
 
 
-class RunScreen(RunSharingScreen):
+class RunScreen(RunSharingScreen, RunSearchScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -210,6 +210,7 @@ class RunScreen(RunSharingScreen):
             self._look_where_it_stands()
             self._judge()
             self.lens_follows()
+            self._search_what_was_wanted()
             if self.find.outstanding:
                 self._search()
             await self.ruler.measure()
@@ -435,54 +436,9 @@ class RunScreen(RunSharingScreen):
         else:
             self.app.exit()
 
-    def action_search(self) -> None:
-        """Ask what to look for."""
-        self.query_one(PromptBar).open(Safe("search"), self.find.query, purpose="search")
-
     @on(PromptBar.Submitted)
     def _submitted(self, event: PromptBar.Submitted) -> None:
-        reading, item = self._reading, self.item
         if event.bar.purpose == "go_to":
             self._go_to(event.text)
-        elif event.bar.purpose != "search":
-            return
-        elif not event.text:
-            self.action_stop_search()
-        elif reading is None or reading.is_window or item is None:
-            self.notify("The run is still being read.", severity="warning")
-        else:
-            self.find.begin(reading.reader, event.text, item)
-            self._mark_matches()
-            self._search()
-
-    @work(group="search", exclusive=True)
-    async def _search(self) -> None:
-        await self.find.work(self._go_to_item, self._draw_top)
-        if self.find.query and not self.find.found:
-            self.notify("No record of this run shows this text.", severity="warning")
-
-    def action_stop_search(self) -> None:
-        """Look for nothing any more."""
-        self.workers.cancel_group(self, "search")
-        self.find.stop()
-        self._mark_matches()
-        self._draw_top()
-
-    def action_match(self, step: int) -> None:
-        """Go to the match after or before."""
-        if not self.find.query or self.item is None:
-            self.notify("Nothing is searched for: / begins a search.")
-            return
-        found = self.find.neighbour(self.item, step)
-        if found is not None:
-            self._go_to_item(found)
-
-    def _mark_matches(self) -> None:
-        pattern = self.find.pattern
-        rows = self.timeline.rows
-        if isinstance(rows, TimelineRows):
-            rows.search = pattern
-            self.timeline.refresh_rows()
-        if self.pane.pattern != pattern:
-            self.pane.pattern = pattern
-            self.pane.fill()
+        elif event.bar.purpose == "search":
+            self._search_for(event.text)

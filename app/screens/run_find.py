@@ -1,4 +1,4 @@
-"""The search of an open run: begun, carried on in slices beside everything else, walked through, ended."""
+"""The search of an open run: begun, carried on beside everything else, walked through, ended."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from refold.core.store.reader import RunReader
 
 if TYPE_CHECKING:
     from refold.app.present.find import Hunt
+    from refold.app.regex_hunt import RegexHunt
 
 _REDRAW: Final = 0.1
 
@@ -27,13 +28,17 @@ class RunFind:
     def __init__(self) -> None:
         self.query = ""
         """What is searched for; empty while nothing is."""
-        self._hunt: Hunt | None = None
+        self._hunt: Hunt | RegexHunt | None = None
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
         """The matches in what is shown."""
         if not self.query:
             return None
+        from refold.app.present.find import Hunt
+
+        if self._hunt is not None and not isinstance(self._hunt, Hunt):
+            return self._hunt.pattern
         from refold.core.search import text_pattern
 
         return text_pattern(self.query)
@@ -48,11 +53,29 @@ class RunFind:
         """Whether records came after the search was done."""
         return self._hunt is not None and self._hunt.complete and self._hunt.outstanding
 
-    def begin(self, reader: RunReader, query: str, item: int) -> None:
-        """Look for a text from an item on, once `work` is awaited."""
+    @property
+    def problem(self) -> str:
+        """Why the search ended early; empty where it did not."""
         from refold.app.present.find import Hunt
 
+        return "" if self._hunt is None or isinstance(self._hunt, Hunt) else self._hunt.problem
+
+    def begin(self, reader: RunReader, query: str, item: int) -> None:
+        """Look for a text, or for a regular expression between slashes, from an item on.
+
+        Nothing happens before `work` is awaited.
+        """
+        from refold.core.search import expression_of
+
         self.query = query
+        expression = expression_of(query)
+        if expression is not None:
+            from refold.app.regex_hunt import RegexHunt
+
+            self._hunt = RegexHunt(reader, query, expression, item)
+            return
+        from refold.app.present.find import Hunt
+
         self._hunt = Hunt(reader, query, item)
 
     def stop(self) -> None:
@@ -72,12 +95,21 @@ class RunFind:
         if hunt is None:
             return ()
         place = hunt.place(item) if item is not None else None
-        count = f"{units.grouped(len(hunt.hits))}{'' if hunt.complete else '…'}"
+        count = units.grouped(len(hunt.hits))
+        if not hunt.complete and not self.problem:
+            count += "…"
         where = f"{place} of {count}" if place is not None else f"{count} found"
-        return (cell("/", "dim"), cell(hunt.query, "match", 20), Cell(Safe(f" {where}  "), "dim"))
+        if self.problem:
+            where += ", stopped"
+        from refold.core.search import expression_of
+
+        shown: Line = (cell(hunt.query, "match", 20),)
+        if expression_of(hunt.query) is None:
+            shown = (cell("/", "dim"), *shown)
+        return (*shown, Cell(Safe(f" {where}  "), "dim"))
 
     async def work(self, go: Callable[[int], None], changed: Callable[[], None]) -> None:
-        """Search in small slices.
+        """Search until everything that is there was looked at.
 
         Args:
             go: Puts the cursor on an item: the first match.
@@ -87,20 +119,34 @@ class RunFind:
         if hunt is None:
             return
         first = not hunt.complete
-        now = drawn = time.perf_counter()
-        deadline = now + SLICE
-        for _ in hunt.steps():
+        drawn = time.perf_counter()
+
+        def look() -> None:
+            nonlocal first, drawn
             if first and hunt.hits:
                 first = False
                 go(hunt.hits[0])
-            now = time.perf_counter()
-            if now < deadline:
-                continue
-            if now - drawn > _REDRAW:
-                drawn = now
                 changed()
-            await others_first()
-            deadline = time.perf_counter() + SLICE
+            if time.perf_counter() - drawn > _REDRAW:
+                drawn = time.perf_counter()
+                changed()
+
+        from refold.app.present.find import Hunt
+
+        if isinstance(hunt, Hunt):
+            await _in_slices(hunt, look)
+        else:
+            await hunt.work(look)
         if first and hunt.hits:
             go(hunt.hits[0])
         changed()
+
+
+async def _in_slices(hunt: Hunt, look: Callable[[], None]) -> None:
+    deadline = time.perf_counter() + SLICE
+    for _ in hunt.steps():
+        look()
+        if time.perf_counter() < deadline:
+            continue
+        await others_first()
+        deadline = time.perf_counter() + SLICE

@@ -150,6 +150,11 @@ class RunReader:
         return (self.path.with_suffix(".lock"), self.path)
 
     @property
+    def file(self) -> Path:
+        """The file that holds the records."""
+        return self._file
+
+    @property
     def identity(self) -> tuple[int, int]:
         """Device and inode of the file that is being read."""
         found = os.fstat(self._fd)

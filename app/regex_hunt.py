@@ -1,0 +1,127 @@
+"""A regular expression found in one run, by a process that can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from refold.app.own_child import OwnChild
+from refold.app.present.find import Hits
+from refold.app.regex_child import Matches, Spans, Task
+from refold.core.records import Json
+from refold.core.store.reader import RunReader
+
+_CHUNK: Final = 131_072
+_MOST: Final = 512
+"""Records in one chunk."""
+_PATIENCE: Final = 10.0
+"""Seconds after which a process that says nothing is given up; it gives up an expression long before."""
+_MARKED: Final = 64
+"""So many different matches are marked."""
+
+
+class RegexHunt(Hits):
+    """One search. What it matched is marked where it stands: the expression itself is never run here."""
+
+    def __init__(self, reader: RunReader, query: str, expression: str, start: int) -> None:
+        """Look for an expression.
+
+        Args:
+            reader: The run.
+            query: What was typed.
+            expression: The expression in it.
+            start: The item to begin at; the search goes on to the end and then from the beginning.
+        """
+        super().__init__(query)
+        self.problem = ""
+        """Why the search ended early."""
+        self.pattern: re.Pattern[str] | None = None
+        """The texts that were matched, as far as they are known."""
+        self._reader = reader
+        self._expression = expression
+        self._start = start
+        self._upto = 0
+        self._texts: set[str] = set()
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether there are items that came after the search was done."""
+        return not self.problem and (not self.complete or self._upto < self._reader.timeline.items)
+
+    async def work(self, changed: Callable[[], None]) -> None:
+        """Look at what is outstanding; `changed` is called after each piece."""
+        try:
+            child = OwnChild.start("refold.app.regex_child")
+        except OSError as error:
+            self.problem = f"no process can be started to search: {error.strerror or error}"
+            return
+        try:
+            device, inode = self._reader.identity
+            child.tell(_plain(Task(str(self._reader.file), device, inode, self._expression)))
+            await self._take(child)
+            for spans in self._outstanding():
+                if self.problem:
+                    return
+                child.tell(_plain(Spans(spans)))
+                await self._take(child)
+                changed()
+        finally:
+            child.kill()
+
+    async def _take(self, child: OwnChild) -> None:
+        try:
+            said = msgspec.convert(await asyncio.wait_for(child.hear(), _PATIENCE), Matches)
+        except (EOFError, TimeoutError):
+            self.problem = f"{self.query} was given up: it takes too long, or too much memory"
+            return
+        for item, texts in said.found:
+            self._add(item)
+            if len(self._texts) < _MARKED and not self._texts.issuperset(texts):
+                self._texts.update(texts)
+                longest = sorted(self._texts, key=len, reverse=True)
+                self.pattern = re.compile("|".join(map(re.escape, longest)))
+        self.problem = said.problem
+        if said.slow is not None:
+            seq = self._reader.timeline.seq(said.slow)
+            where = f"seq {seq}" if seq is not None else "one record"
+            self.problem = (
+                f"{self.query} took more than a second on {where}: stopped there. "
+                "A repetition inside a repetition is often why."
+            )
+
+    def _outstanding(self) -> Iterator[list[tuple[int, int, int]]]:
+        timeline = self._reader.timeline
+        if not self.complete:
+            self._upto = timeline.items
+            yield from self._chunks(self._start, self._upto)
+            yield from self._chunks(0, self._start)
+            self.complete = True
+        while self._upto < timeline.items:
+            # The last item may have been a torn line that was read again in full.
+            first = max(0, self._upto - 1)
+            self._upto = timeline.items
+            del self.hits[bisect_left(self.hits, first) :]
+            yield from self._chunks(first, self._upto)
+
+    def _chunks(self, first: int, stop: int) -> Iterator[list[tuple[int, int, int]]]:
+        spans: list[tuple[int, int, int]] = []
+        size = 0
+        for item in range(first, stop):
+            where = self._reader.timeline.span(item)
+            spans.append((item, where.start, where.end))
+            size += where.end - where.start
+            if size >= _CHUNK or len(spans) >= _MOST:
+                yield spans
+                spans, size = [], 0
+        if spans:
+            yield spans
+
+
+def _plain(value: msgspec.Struct) -> Json:
+    plain: Json = msgspec.to_builtins(value)
+    return plain
