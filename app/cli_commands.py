@@ -42,6 +42,35 @@ examples:
     _redact(parser)
 
 
+def _search(parser: Parser) -> None:
+    parser.description = (
+        "Search the records of all runs: what was asked, what the model said, what calls were given, what\n"
+        'came of them. All words must stand in one record; "quotes" keep a phrase, word* is the beginning\n'
+        "of a word, prompt: answer: argument: result: say where. The best hit comes first; of equals the\n"
+        "newer one."
+    )
+    parser.epilog = """\
+examples:
+  refold search 'no such file' result:calc.py
+  refold search econn* --json | jq -r .path
+  refold search --index                     bring the index up to date, and nothing else
+
+exit codes: 0 something was found, 1 nothing was, 2 there is no word in the query"""
+    parser.add_argument("query", metavar="WORD", nargs="*", help="what to look for")
+    parser.add_argument("--limit", metavar="N", type=_positive, default=50, help="print at most N hits (50)")
+    parser.add_argument(
+        "--index", action="store_true", help="first bring the index in the cache up to date, or make it"
+    )
+    _json(parser, "one object a hit and line")
+    _redact(parser)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) < 1_000_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of hits")
+    return int(text)
+
+
 def _show(parser: Parser) -> None:
     parser.description = (
         "Print the records of a run, one a line, or one record in full.\n\n"
@@ -420,6 +449,7 @@ def _completion(parser: Parser) -> None:
 COMMANDS: dict[str, Command] = {
     "open": Command("RUN[@SEQ]", "open a run in the full screen", _open),
     "ls": Command("[FILTER ...]", "list the runs", _ls),
+    "search": Command("WORD ...", "search the records of all runs", _search),
     "show": Command("RUN[@SEQ] ...", "print a run, or one of its records", _show),
     "state": Command("RUN ...", "print what a run folds to", _state),
     "replay": Command("RUN", "print the event log of a run that is a directory", _replay),

@@ -82,6 +82,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
     match parsed.command:
         case "ls":
             from refold.app.cli_ls import run
+        case "search":
+            from refold.app.cli_search import run
         case "show":
             from refold.app.cli_show import run
         case "state":

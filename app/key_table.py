@@ -27,6 +27,7 @@ Place = Literal[
     "chatfork",
     "copymenu",
     "export",
+    "search",
 ]
 Group = Literal["Go on", "Move", "Find", "Look", "Program"]
 
@@ -77,6 +78,14 @@ TABLE: Final[tuple[Key, ...]] = (
         "before: star: tag: name: note:",
         "Find",
         "filter",
+    ),
+    Key(
+        "runs.search",
+        "ctrl+f",
+        "search_all",
+        "Search all runs",
+        "Words in every record: prompts, answers, arguments, results",
+        "Find",
     ),
     Key("runs.clear_filter", "escape", "clear_filter", "Show all runs", "Take the filter away", "Find"),
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
@@ -181,7 +190,15 @@ TABLE: Final[tuple[Key, ...]] = (
         "Move",
         "point",
     ),
-    Key("run.search", "slash", "search", "Search in the run", "In every record, as text", "Find", "search"),
+    Key(
+        "run.search",
+        "slash",
+        "search",
+        "Search in the run",
+        "In every record: a text, or a regular expression between slashes",
+        "Find",
+        "search",
+    ),
     Key("run.go_to", "colon", "go_to", "Go to a sequence number", "As the journal counts", "Move", "go to"),
     Key("run.match_on", "n", "match(1)", "The next match", "", "Find"),
     Key("run.match_back", "N", "match(-1)", "The match before", "", "Find"),
@@ -494,6 +511,10 @@ TABLE: Final[tuple[Key, ...]] = (
         "export.redact", "x", "redact", "Redaction on or off", "Off: secrets go with it", "Go on", "redaction"
     ),
     Key("export.close", "escape,q", "close", "Back, or stop writing", "Nothing is left", "Program", "cancel"),
+    # The search over all runs.
+    Key("search.open", "enter", "open", "Open the run", "On the record of the hit", "Look", "open"),
+    Key("search.words", "slash", "words", "Change the words", "The hits follow", "Find", "words"),
+    Key("search.back", "escape", "back", "Take the words away, or leave", "", "Program", "back"),
     # Every list.
     Key("list.up", "up,k", "cursor_up", "One row up", "", "Move", "move"),
     Key("list.down", "down,j", "cursor_down", "One row down", "", "Move", "move"),

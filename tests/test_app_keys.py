@@ -29,6 +29,7 @@ from refold.app.screens.postmortem import PostmortemScreen
 from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
+from refold.app.screens.search import SearchScreen
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -49,6 +50,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "lineage": (LineageScreen,),
     "compare": (CompareScreen,),
     "history": (HistoryScreen,),
+    "search": (SearchScreen,),
     "chat": (ChatScreen,),
     "chatfork": (ChatForkScreen,),
     "copymenu": (CopyMenuScreen,),
@@ -69,6 +71,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("lineage", "list", "app"),
     ("compare", "list", "app"),
     ("history", "list", "app"),
+    ("search", "list", "app"),
     ("chat", "list", "app"),
     ("chat", "pager", "app"),
     ("chatfork", "pager", "app"),

@@ -66,6 +66,7 @@ def test_the_schemas_are_what_is_printed(
 
     good, bad = (str(journals / "v3" / f"{name}.json") for name in ("completed-simple", "corrupt-first-line"))
     assert keys("ls", "--root", str(journals / "v3"))[0] == set(table(readme, "json ls"))
+    assert keys("search", "healthy", "--root", str(journals / "v3"))[0] == set(table(readme, "json search"))
     assert keys("verify", bad)[0] == set(table(readme, "json verify"))
     assert keys("diff", good, bad)[0] == set(table(readme, "json diff"))
     assert keys("config")[0] == set(table(readme, "json config"))

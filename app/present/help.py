@@ -23,6 +23,7 @@ PLACES: Final[dict[keys.Place, str]] = {
     "resume": "Before a resume",
     "fork": "Before a fork",
     "history": "In the list of conversations",
+    "search": "In the search of all runs",
     "chat": "In a conversation",
     "chatfork": "Before a fork of a conversation",
     "copymenu": "What a run is called by",

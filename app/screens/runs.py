@@ -399,6 +399,13 @@ class RunsScreen(MarkingScreen):
             self._put_rows(self.run)
         return [column.key for column in self._rows.columns(self._room)]
 
+    def action_search_all(self) -> None:
+        """Search the records of all runs."""
+        from refold.app.screens.search import SearchScreen
+
+        if self.app.screen is self:
+            self.app.push_screen(SearchScreen(self._settings, now=self._now))
+
     def action_history(self) -> None:
         """Show the conversations."""
         from refold.app.screens.history import HistoryScreen

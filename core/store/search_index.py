@@ -198,6 +198,11 @@ class SearchIndex:
             ).fetchall()
         return [place & (_PLACES - 1) for (place,) in rows]
 
+    def missing(self, sources: Sequence[Source]) -> int:
+        """Give how many bytes of these files are not indexed."""
+        known = ((source, self.standing(source)) for source in sources)
+        return sum(source.size - (standing.upto if standing is not None else 0) for source, standing in known)
+
     def size(self) -> int:
         """Give the bytes on disk."""
         names = (self.path, self.path.with_name(f"{NAME}-wal"))
