@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.app.loading import others_first
+from refold.app.stirring import Stirring
 from refold.core.errors import StoreError
 from refold.core.store.reader import Change, RunReader
 
@@ -20,7 +21,9 @@ _SHORT: Final = 262_144
 _PATIENCE: Final = 0.5
 """Seconds after which a short run is shown as far as it is read, whatever holds it up."""
 POLL: Final = 0.04
-"""Seconds between two looks at the file: a record is to be on the screen within a tenth of a second."""
+"""Seconds between two looks at a file of which nothing is reported: a record is to be seen within a tenth."""
+_REST: Final = 3
+"""For so many times as long as it took to show what was read, nothing new is read."""
 
 
 class Opened(NamedTuple):
@@ -60,15 +63,19 @@ async def follow(open_reader: Callable[[], RunReader], cache: Path | None = None
         StoreError: the file cannot be opened in the first place, or not be read.
     """
     reader = open_reader()
+    stirring = Stirring(reader.path)
     try:
         yield Opened(reader)
         while True:
             async for event in _index(reader):
+                began = time.monotonic()
                 yield event
+                shown = time.monotonic() - began
             if reader.complete and cache is not None and reader.session is not None:
                 _keep(reader, cache)
             if reader.complete:
-                async for event in _wait(reader):
+                await asyncio.sleep(min(POLL, _REST * shown))
+                async for event in _wait(reader, stirring):
                     yield event
             change = reader.poll()
             if change in (Change.REPLACED, Change.SHRANK):
@@ -79,10 +86,12 @@ async def follow(open_reader: Callable[[], RunReader], cache: Path | None = None
                     await asyncio.sleep(POLL)
                     continue
                 reader.close()
-                reader = following
+                stirring.close()
+                reader, stirring = following, Stirring(following.path)
                 yield Opened(reader, change)
     finally:
         reader.close()
+        stirring.close()
 
 
 def _keep(reader: RunReader, cache: Path) -> None:
@@ -116,11 +125,11 @@ async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:
     yield Read(finished=True)
 
 
-async def _wait(reader: RunReader) -> AsyncIterator[FileEvent]:
+async def _wait(reader: RunReader, stirring: Stirring) -> AsyncIterator[FileEvent]:
     """Wait until there is something to read, here or in another file."""
     gone = False
     while True:
-        await asyncio.sleep(POLL)
+        await stirring.wait(POLL)
         change = reader.poll()
         if change is Change.GONE:
             if not gone:
