@@ -411,6 +411,18 @@ examples:
     _json(parser, "one object: how the run ended")
 
 
+def _serve(parser: Parser) -> None:
+    parser.description = (
+        "Show the full screen in a browser of this machine; the address that is printed holds a key, and\n"
+        "who lacks it sees nothing. Nothing can be written unless --writable says so. Needs refold[serve]."
+    )
+    parser.epilog = "examples:\n  refold serve\n  refold serve billing-sweep@14 --port 8000"
+    parser.add_argument("run", metavar="RUN[@SEQ]", nargs="?", default="", help=RUN_HELP)
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 if left out")
+    parser.add_argument("--port", type=int, default=0, help="0, or left out: any free one")
+    parser.add_argument("--writable", action="store_true", help="let runs be resumed, forked and changed")
+
+
 def _demo(parser: Parser) -> None:
     parser.description = (
         "Make a scratch directory with runs in every state, one of them growing, and open the screen on it.\n"
@@ -471,6 +483,7 @@ COMMANDS: dict[str, Command] = {
     "restore": Command("[ID]", "put a run back from the trash", _restore),
     "prune": Command("[FILTER ...]", "move the runs that a rule names to the trash", _prune),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
+    "serve": Command("[RUN[@SEQ]]", "the full screen in a browser of this machine, to look only", _serve),
     "demo": Command("", "make runs in every state and look at them", _demo),
     "config": Command("", "print the settings in effect", _config),
     "completion": Command("bash|zsh|fish", "print the completion script of a shell", _completion),

@@ -130,6 +130,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_config import run
         case "completion":
             from refold.app.completion import run
+        case "serve":
+            from refold.app.cli_serve import run
         case "demo":
             from refold.app.demo import run
         case _:

@@ -17,7 +17,7 @@ OUT: Final = frozenset({"export", "outside"})
 COMMANDS: Final = frozenset(
     {
         *("fork", "salvage", "repair", "resume", "run", "trash", "restore", "prune", "untrash"),
-        *("star", "tag", "rename", "name", "note", "keep", "serve"),
+        *("star", "tag", "rename", "name", "note", "keep"),
     }
 )
 """Commands that write, unless they are told to plan only."""
