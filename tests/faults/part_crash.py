@@ -25,8 +25,8 @@ NAMES = (
     "session commit", "session turn", "session decide", "session finish", "conversation fork", "notes",
     "list cache", "index cache", "export new", "export over another", "bundle",
 )  # fmt: skip
-CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 16}
-MOST: dict[Share, int] = {"ci": 20, "quick": 150, "long": 2400}
+CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 40}
+MOST: dict[Share, int] = {"ci": 12, "quick": 100, "long": 2400}
 """States of one scene that are opened; of more, some drawn by the seed."""
 
 

@@ -21,7 +21,7 @@ CALLS = (
     "link", "unlink", "rmdir", "unlinkat",
 )  # fmt: skip
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
-STRIDE: dict[Share, int] = {"ci": 16, "quick": 3, "long": 1}
+STRIDE: dict[Share, int] = {"ci": 20, "quick": 3, "long": 1}
 """One call of so many is one at which the child dies, in turn by round."""
 ROUNDS: dict[Share, int] = {"ci": 1, "quick": 1, "long": 4}
 
@@ -84,7 +84,9 @@ def counts(victims: Victims, name: str, directory: Path) -> dict[str, int]:
 def _by_failpoint(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
     rng = random.Random(seed)
     stride = STRIDE[share] * (3 if traces() else 1)
-    for name in SCENES:
+    # Where strace does the most, what it cannot do is tried with some of them.
+    step = 6 if share == "ci" and traces() else 1
+    for name in list(SCENES)[seed % step :: step]:
         for call, count in counts(victims, name, directory / "count").items():
             for number in range(1, count + 1):
                 if rng.random() * stride < 1:

@@ -1,0 +1,241 @@
+"""Damaged journals: what is found, where, and what may still be done (design/safety.md 5: G4, G5, G6, G8)."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests import generate
+from tests.damage import KINDS, damage
+from tests.faults.goals import Goal, Share
+from tests.faults.victims import scratch
+
+from refold.core.errors import FoldError, RefoldError
+from refold.core.examine import examine
+from refold.core.findings import CODES, Finding
+from refold.core.fork import legal_points
+from refold.core.formats.registry import by_name
+from refold.core.journal_text import fold_bytes, is_blank
+from refold.core.records import (
+    AssistantRecord,
+    Json,
+    Message,
+    MetaRecord,
+    TerminalRecord,
+    ToolResultRecord,
+)
+from refold.core.store import fork, salvage
+from refold.core.store.journal import JournalStore
+from refold.core.store.reader import RunReader
+
+VARIANTS: dict[Share, int] = {"ci": 1, "quick": 20, "long": 120}
+FLIPS: dict[Share, int] = {"ci": 31, "quick": 5, "long": 1}
+"""One bit of so many is flipped."""
+HEAPS: dict[Share, int] = {"ci": 4, "quick": 200, "long": 3000}
+FORKS: dict[Share, int] = {"ci": 2, "quick": 60, "long": 900}
+"""Runs of which every legal fork is made."""
+OTHERWISE = {"spliced"}
+"""Two lines, of which the first is cut and carries the second, are not always seen as one in another."""
+RECORDS = 10
+
+
+def measure(share: Share, seed: int) -> Iterator[Goal]:
+    """Damage runs in every way, flip their bits, salvage and fork them."""
+    with scratch() as directory:
+        work = (
+            (Goal("G4", f"{len(KINDS)} kinds of damage: code, place, what is allowed", seed=seed), _kinds),
+            (Goal("G5", "single bits of a run of five records flipped", seed=seed), _flips),
+            (Goal("G6", "runs with up to five damages, salvaged", seed=seed), _salvages),
+            (Goal("G8", "forks held against the prefix of their parent", seed=seed), _forks),
+        )
+        for goal, act in work:
+            started = time.perf_counter()
+            act(goal, directory, share, seed)
+            goal.seconds = time.perf_counter() - started
+            yield goal
+
+
+def good(style: generate.Style, seed: int, records: int = RECORDS, **how: object) -> bytes:
+    """Give a run without damage."""
+    lines = generate.journal(records=records, style=style, seed=seed, run_id="run", **how)  # type: ignore[arg-type]
+    return b"".join(lines)
+
+
+def write(path: Path, data: bytes) -> Path:
+    """Put a run where it is looked at."""
+    path.write_bytes(data)
+    path.chmod(0o600)
+    return path
+
+
+def _kinds(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    wholes = {style: good(style, seed) for style in generate.STYLES}
+    for kind, code in KINDS.items():
+        for number in range(VARIANTS[share]):
+            style = generate.STYLES[(number + seed) % len(generate.STYLES)]
+            whole = wholes[style]
+            data = damage(kind, seed * 1_000_003 + number, whole)
+            with goal.attempt(f"{kind} {number} {style}"):
+                check_findings(
+                    write(directory / "run.json", data), whole, None if kind in OTHERWISE else code
+                )
+
+
+def check_findings(path: Path, whole: bytes, code: str | None) -> list[Finding]:
+    """Check the findings of a damaged run against its undamaged bytes; gives them."""
+    data = path.read_bytes()
+    with RunReader.open(path) as reader:
+        timeline = reader.index_all()
+        found = list(examine(reader))
+        places = {(one.code, one.start, one.seq): one.allowed for one in found}
+        for noted in timeline.findings:
+            assert places[noted.code, noted.start, noted.seq] == noted.allowed, noted
+        legal = [timeline.seq(item) for item in legal_points(timeline)]
+        ends = {timeline.seq(item): timeline.span(item).end for item in legal_points(timeline)}
+    assert legal == _legal_by_folding(data)
+    first, last = _changed(whole, data)
+    for one in found:
+        assert one.code in CODES
+        assert 0 <= one.start <= one.end <= len(data), one
+        assert one.line == 0 or data.count(b"\n", 0, one.start) + 1 == one.line, one
+        if one.allowed.fork_to is not None:
+            assert one.allowed.fork_to in ends, one
+        assert not one.allowed.resume or CODES[one.code].severity != "error", one
+    if code is not None:
+        meant = [one for one in found if one.code == code]
+        assert meant, f"no {code} among {[one.code for one in found]}"
+        near = [one for one in meant if one.start <= _lines_on(data, last) and one.end >= first - 1]
+        assert near, f"{meant} is not at {first} to {last}"
+    return found
+
+
+def _lines_on(data: bytes, place: int) -> int:
+    """Give where the line after that of a place ends: what is wrong may show in the next one."""
+    for _ in range(2):
+        place = data.find(b"\n", place) + 1 or len(data)
+    return place
+
+
+def _changed(whole: bytes, data: bytes) -> tuple[int, int]:
+    """Give the first byte that differs and the one after the last, counted in the damaged bytes."""
+    first = _same(whole, data)
+    return first, len(data) - _same(whole[first:][::-1], data[first:][::-1])
+
+
+def _same(one: bytes, other: bytes) -> int:
+    """Give how many bytes are the same at the beginning of both."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _legal_by_folding(data: bytes) -> list[int]:
+    """Give the sequences after which the prefix folds and does not end in "completed", line by line."""
+    found: list[int] = []
+    end = 0
+    broken = False
+    for line in data.split(b"\n"):
+        end = min(len(data), end + len(line) + 1)
+        if is_blank(line) or broken:
+            continue
+        try:
+            state = fold_bytes(data[:end])
+            before = fold_bytes(data[: end - len(line) - 1]).last_seq if found else None
+        except RefoldError:
+            broken = bool(found)
+            continue
+        if state.last_seq == before:
+            # A last line that cannot be read is passed over; nothing beyond it is legal.
+            broken = True
+        elif b'.terminal"' not in line or b'"reason":"completed"' not in line:
+            found.append(state.last_seq)
+    return found
+
+
+def _flips(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    whole = five_records(directory)
+    path = directory / "run.json"
+    for bit in range(seed % FLIPS[share], 8 * len(whole), FLIPS[share]):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        with goal.attempt(f"bit {bit}"):
+            write(path, bytes(data))
+            with RunReader.open(path) as reader:
+                reader.index_all()
+                seen = any(True for _ in examine(reader))
+                try:
+                    reader.state_at(reader.timeline.items - 1)
+                except FoldError:
+                    seen = True
+            goal.count("seen without a cache", seen)
+
+
+def five_records(directory: Path) -> bytes:
+    """Give a run of five records as they are in life, with little text in them."""
+    moment = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    store = JournalStore(directory / "five", by_name("fisk-ai"), clock=lambda: moment)
+    call: Json = {"type": "tool_use", "id": "toolu_01", "name": "read_file", "input": {"path": "calc.py"}}
+    result: Json = {"tool_use_id": "toolu_01", "is_error": False, "content": [{"type": "text", "text": "1"}]}
+    said: Json = {"type": "text", "text": "Done."}
+    with store.create("run", MetaRecord(prompt="fix add()")) as journal:
+        journal.append(AssistantRecord(Message("assistant", (call,)), 0, "tool_use", 500, 60, 7, 8))
+        journal.append(ToolResultRecord("toolu_01", result))
+        journal.append(AssistantRecord(Message("assistant", (said,)), 1, "end_turn", 500, 60, 7, 8))
+        journal.append(TerminalRecord("completed"))
+    data = store.path_of("run").read_bytes()
+    store.path_of("run").unlink()
+    return data
+
+
+def _salvages(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    from tests.test_core_salvage import HARD, check, lines_of
+
+    rng = random.Random(seed)
+    for number in range(HEAPS[share]):
+        whole = good(generate.STYLES[number % 3], number % 7, 24)
+        data = whole
+        # A record glued to a megabyte of brackets is not looked for: a line above a limit is not taken apart.
+        kinds = [rng.choice(HARD[:-1]) for _ in range(rng.randint(1, 5))]
+        for kind in kinds:
+            data = damage(kind, rng.randrange(10**6), data)
+        with goal.attempt(f"heap {number}: {' '.join(kinds)}"):
+            path = write(directory / "run.json", data)
+            before = path.stat().st_mtime_ns
+            with RunReader.open(path) as reader:
+                try:
+                    plan = salvage.salvage_of(reader, child="made")
+                except RefoldError:
+                    continue
+            made = salvage.carry_out(plan)
+            new = made.path.read_bytes()
+            made.path.unlink()
+            assert (path.read_bytes(), path.stat().st_mtime_ns) == (data, before)
+            goal.count("whole records", sum(line in data for line in lines_of(whole)[1:]))
+            goal.count(
+                "of them not taken, for nothing of theirs was left", check(whole, data, new, chimeras=False)
+            )
+            fold_bytes(new)
+
+
+def _forks(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    for number in range(FORKS[share]):
+        style = generate.STYLES[number % 3]
+        data = good(style, seed + number, 12, ending=generate.ENDINGS[number % len(generate.ENDINGS)])
+        path = write(directory / "run.json", data)
+        before = path.stat().st_mtime_ns
+        with RunReader.open(path) as reader:
+            timeline = reader.index_all()
+            for item in legal_points(timeline):
+                with goal.attempt(f"{style} {seed + number}, item {item}"):
+                    made = fork.carry_out(fork.plan_at(reader, item, child="made"))
+                    child = made.path.read_bytes()
+                    made.path.unlink()
+                    prefix = data[: timeline.span(item).end + 1]
+                    assert child.partition(b"\n")[2] == prefix.partition(b"\n")[2]
+                    assert made.prefix_sha256 == hashlib.sha256(prefix).hexdigest()
+                    assert fold_bytes(child).last_seq == timeline.seq(item)
+        with goal.attempt("the parent"):
+            assert (path.read_bytes(), path.stat().st_mtime_ns) == (data, before)
