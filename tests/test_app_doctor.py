@@ -144,6 +144,7 @@ def test_the_command(
         "watching",
         "cache",
         "notes",
+        "trash",
         "config",
     }
 
