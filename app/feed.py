@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refold.app.loading import one_slice, others_first
+from refold.app.noted_rows import NotedRows
 from refold.app.present.runs import Loading
 from refold.core.store.catalog import Catalog, Gone, Item, Root
 from refold.core.store.roots import RootReport
@@ -25,13 +26,22 @@ class Told(NamedTuple):
 class Feed:
     """Drives a catalog: what was asked for by name goes first, the reading of all goes on beside it."""
 
-    def __init__(self, roots: Sequence[Root], *, cache: Path | None) -> None:
+    def __init__(self, roots: Sequence[Root], *, cache: Path | None, notes: Path | None = None) -> None:
+        """Prepare a feed.
+
+        Args:
+            roots: The directories.
+            cache: The directory of the cache; None to do without.
+            notes: Where the notes lie that are joined to the rows; None to do without.
+        """
         self._catalog = Catalog(roots, cache=cache)
+        self._noted = None if notes is None else NotedRows(notes, cache)
         self._directories = frozenset(str(root.path) for root in roots)
         self._scan: Iterator[Item] | None = None
         self._paths: dict[str, None] = {}
         self._again: dict[str, None] = {}
         self._holders = False
+        self._notes = False
         self._wake = asyncio.Event()
         self._loading = Loading()
 
@@ -50,7 +60,7 @@ class Feed:
 
     def look_at_all(self) -> None:
         """Look again at everything."""
-        self._scan = self._catalog.scan()
+        self._scan = self._items(self._catalog.scan())
         self._loading = Loading()
         self._wake.set()
 
@@ -59,9 +69,14 @@ class Feed:
         self._holders = True
         self._wake.set()
 
+    def look_at_notes(self) -> None:
+        """Look again at what is noted about the runs."""
+        self._notes = self._noted is not None
+        self._wake.set()
+
     async def told(self) -> AsyncGenerator[Told, None]:
         """Yield the news for ever, each after a slice of work of a few milliseconds."""
-        self._scan = self._catalog.scan()
+        self._scan = self._items(self._catalog.scan())
         urgent: Iterator[Item] | None = None
         while True:
             urgent = urgent or self._urgent()
@@ -81,6 +96,8 @@ class Feed:
     def close(self) -> None:
         """Close the files that were kept open, and keep in the cache what was read."""
         self._catalog.close()
+        if self._noted is not None:
+            self._noted.close()
 
     def _urgent(self) -> Iterator[Item] | None:
         if self._paths:
@@ -88,11 +105,17 @@ class Feed:
             if self._scan is not None:
                 # The reading of everything may still hold what it saw of these files before they changed.
                 self._again.update(paths)
-            return self._catalog.refresh(paths)
+            return self._items(self._catalog.refresh(paths))
         if self._holders:
             self._holders = False
-            return self._catalog.refresh_holders()
+            return self._items(self._catalog.refresh_holders())
+        if self._notes and self._noted is not None:
+            self._notes = False
+            return self._noted.again()
         return None
+
+    def _items(self, items: Iterator[Item]) -> Iterator[Item]:
+        return items if self._noted is None else self._noted.joined(items)
 
     def _scan_ended(self) -> None:
         self._scan = None

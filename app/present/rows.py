@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
+from refold.app.present.kept import NOTED
 from refold.app.present.layout import cell, fit, marked, spread
 from refold.app.present.output import unwrap
 from refold.app.present.peek import peek
@@ -105,6 +106,8 @@ class TimelineRows:
         """The sequence after which the records are new to whoever looks; they are marked."""
         self.forked_at: Container[int] = ()
         """The sequences after which forks left."""
+        self.noted: Mapping[int, Role] = {}
+        """The sequences of noted records, and how the mark of each is drawn."""
         self._raw = raw
         self._decoder = decoder
         self._inherited_to = inherited_to
@@ -142,6 +145,8 @@ class TimelineRows:
         cells.append(Cell(Safe(f"{glyph}{'→' if row.kind == 'call' else ' '} "), role))
         if width >= _WORDS_FROM:
             cells.append(Cell(Safe(f"{self._word(row):<{_WORD_WIDTH}}"), role))
+        if row.call < 0 and row.seq is not None and row.seq in self.noted:
+            cells.append(Cell(Safe(f"{NOTED} "), self.noted[row.seq]))
         if flagged and code != _UNANSWERED:
             cells.append(Cell(Safe(f"{code}  "), "warn"))
         cells.extend(body)

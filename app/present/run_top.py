@@ -7,9 +7,11 @@ from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
+from refold.app.present.kept import NOTED, STAR, has_note
 from refold.app.present.layout import cell
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
+from refold.core.keeping import NOTHING, Kept
 from refold.core.status import StatusName
 from refold.core.timeline import Timeline
 
@@ -39,11 +41,12 @@ class RunTop(NamedTuple):
     calls: int = 0
     tokens: int = 0
     judged: Judged | None = None
+    kept: Kept = NOTHING
 
 
 def top_left(top: RunTop) -> Line:
     """Give the name of a run and how it stands, what matters most first."""
-    cells: list[Cell] = [cell(top.run_id, "strong", _NAME), Cell(Safe("  "))]
+    cells = [*_named(top), Cell(Safe("  "))]
     if top.status is not None:
         cells.append(status_cell(top.status))
     if top.judged is not None:
@@ -52,6 +55,10 @@ def top_left(top: RunTop) -> Line:
         cells.append(Cell(Safe(f"  ⚠ {units.grouped(top.damaged)} damaged"), "problem"))
     if top.torn:
         cells.append(Cell(Safe("  torn tail"), "warn"))
+    if has_note(top.kept):
+        cells.append(Cell(Safe(f"  {NOTED} noted"), "warn" if top.kept.trouble else "accent"))
+    if top.kept.tags:
+        cells.append(cell(f"  {' '.join(top.kept.tags)}", "accent", _NAME))
     if top.fork_of:
         cells.append(cell(f"  ψ fork of {top.fork_of}", "fork", _NAME))
     if top.forks:
@@ -66,6 +73,14 @@ def top_left(top: RunTop) -> Line:
     if facts:
         cells.append(cell("  " + " · ".join(facts), "dim", 200))
     return tuple(cells)
+
+
+def _named(top: RunTop) -> list[Cell]:
+    """Give the name that the run was given, with its id behind it; the id alone where it has none."""
+    star = [cell(f"{STAR} ", "accent")] if top.kept.star else []
+    if not top.kept.name:
+        return [*star, cell(top.run_id, "strong", _NAME)]
+    return [*star, cell(top.kept.name, "strong", _NAME), cell(f"  {top.run_id}", "dim", _NAME)]
 
 
 def fork_point(timeline: Timeline, item: int | None, forked_at: Mapping[int, str]) -> Line:

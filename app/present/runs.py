@@ -51,8 +51,6 @@ class Field(NamedTuple):
 FIELDS: Final[tuple[Field, ...]] = (
     Field("status", Safe("Status"), (16, 16, 16), meaning="how it stands, and damage"),
     Field("id", Safe("Run"), (14, 18, 30), meaning="its name or id, ψ marks a fork"),
-    Field("star", Safe("Star"), (4, 4, 4), meaning="what you starred"),
-    Field("tags", Safe("Tags"), (8, 12, 18), meaning="the tags that you gave it"),
     Field("agent", Safe("Agent"), (7, 8, 8), meaning="the program whose format it is in"),
     Field("model", Safe("Model"), (12, 15, 22), meaning="the model it was started with"),
     Field("turns", Safe("Turns"), (6, 6, 6), "right", meaning="replies of the model"),
@@ -62,6 +60,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("size", Safe("Size"), (8, 8, 8), "right", 2, meaning="of the file"),
     Field("created", Safe("Created"), (10, 10, 16), "left", meaning="as the run records it"),
     Field("updated", Safe("Updated"), (10, 10, 10), "right", 2, meaning="when its file changed"),
+    Field("star", Safe("Star"), (4, 4, 4), meaning="what you starred"),
+    Field("tags", Safe("Tags"), (8, 12, 18), meaning="the tags that you gave it"),
     Field("directory", Safe("Directory"), (16, 24, 40), meaning="where its file lies"),
     Field("prompt", Safe("Prompt"), (14, 18, 18), meaning="what it was asked to do"),
 )

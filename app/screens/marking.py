@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from refold.app.present.marks import Marked, Marks
-from refold.app.screens.going_on import Chosen, GoingOnScreen
+from refold.app.screens.going_on import Chosen
+from refold.app.screens.keeping import KeepingScreen
 
 
-class MarkingScreen(GoingOnScreen):
+class MarkingScreen(KeepingScreen):
     """A screen with a list of runs some of which are marked."""
 
     marks = Marks()

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,7 +17,7 @@ from textual.binding import BindingType
 from textual.geometry import Size
 
 from refold.app import keys
-from refold.app.lines import Role
+from refold.app.lines import Line, Role
 from refold.app.loading import aside, others_first
 from refold.app.present import landing
 from refold.app.present.landing import Landing
@@ -88,7 +88,7 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
         super().__init__()
         self.path = path
         self.timeline = LineList(can_follow=True, id="timeline")
-        self.pane = RunPane(self._place, id="pane")
+        self.pane = RunPane(self._place, id="pane", above=self._notes_above)
         self.ruler = RunRuler(id="ruler")
         self.find = RunFind()
         self._top = TopBar(id="top")
@@ -208,6 +208,7 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
         if finished:
             self._look_for_holder()
             self._look_where_it_stands()
+            self.check_records()
             self._judge()
             self.lens_follows()
             self._search_what_was_wanted()
@@ -257,7 +258,7 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
         rows.search = self.find.pattern
-        rows.added_after, rows.forked_at = self.added_after, self.forked_at
+        rows.added_after, rows.forked_at, rows.noted = self.added_after, self.forked_at, self.noted
         return rows
 
     def _leave_window(self, window: Reading) -> Reading:
@@ -324,7 +325,7 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
             self._top.show(top_left(RunTop(self.path.stem, status=status)))
             return
         item = self.item
-        top = reading.top(held=self._held)._replace(forks=len(self.forks))
+        top = reading.top(held=self._held)._replace(forks=len(self.forks), kept=self.kept)
         left = top_left(top if self._held else top._replace(judged=self._judged))
         reader, timeline = reading.reader, reading.timeline
         right = top_right(
@@ -337,6 +338,20 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
             point=() if reading.is_window else fork_point(timeline, item, self.forked_at),
         )
         self._top.show(left, right)
+
+    def _notes_above(self, place: Place, width: int) -> Iterator[Line]:
+        seq = place.reading.timeline.row(place.row).seq if place.row >= 0 else None
+        return self.note_lines(seq, width)
+
+    def notes_shown(self) -> None:
+        """Draw what is kept: in the first row, on the records, in the pane."""
+        rows = self.timeline.rows
+        if isinstance(rows, TimelineRows):
+            rows.noted = self.noted
+            self.timeline.refresh_rows()
+        self._draw_top()
+        if self.pane.open_pane == "record":
+            self.pane.fill()
 
     def _forks_found(self) -> None:
         self.ruler.forked_at = tuple(self.forked_at)

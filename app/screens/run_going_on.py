@@ -17,8 +17,8 @@ from refold.app.present import units
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe, line
-from refold.app.screens.going_on import GoingOnScreen
 from refold.app.screens.run_banner import Banner
+from refold.app.screens.run_keeping import RunKeepingScreen
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.timeline import Timeline
@@ -34,7 +34,7 @@ _LINES: Final = 8
 _TEXT: Final = 600
 
 
-class RunGoingOnScreen(GoingOnScreen):
+class RunGoingOnScreen(RunKeepingScreen):
     """A screen of one run that an agent may go on with."""
 
     path: Path

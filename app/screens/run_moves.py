@@ -19,6 +19,10 @@ class RunMovesScreen(RunGoingOnScreen):
             return None
         return self._reading.timeline.row(self.timeline.cursor).item
 
+    def note_items(self) -> int | None:
+        """Give the record under the cursor."""
+        return self.item
+
     def _go_to_item(self, item: int) -> None:
         if self._reading is not None:
             self.timeline.go(self._reading.timeline.first_row(item))

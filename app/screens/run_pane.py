@@ -101,16 +101,24 @@ class RunPane(Vertical):
     class Settled(Message):
         """The cursor rests: what lags behind it can catch up."""
 
-    def __init__(self, where: Callable[[], Place | None], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        where: Callable[[], Place | None],
+        *,
+        id: str | None = None,  # noqa: A002
+        above: Callable[[Place, int], Iterator[Line]] = lambda place, width: iter(()),
+    ) -> None:
         """Show panes.
 
         Args:
             where: Tells where the cursor stands.
             id: The CSS id.
+            above: Gives what stands above a record in a pane of a width.
         """
         self._border: tuple[tuple[Region, Size], list[Strip]] | None = None
         super().__init__(id=id)
         self._where = where
+        self._above = above
         self._tabs = PaneTabs(id="pane-tabs")
         self._pager = LinePager(id="pane-lines")
         self.view = View()
@@ -295,6 +303,7 @@ class RunPane(Vertical):
     def _lines(self, place: Place, width: int) -> Iterator[Line | None]:
         item = place.reading.timeline.row(place.row).item if place.row >= 0 else -1
         if self._open == "record":
+            yield from self._above(place, width)
             yield from place.reading.record(place.row, width, self.view)
         elif self._open == "state":
             yield from place.reading.state(item, width, held=place.held)

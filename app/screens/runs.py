@@ -49,6 +49,7 @@ from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.store.notes import Notes
 
 _REDRAW: Final = 0.1
 """Seconds between two drawings while rows stream in."""
@@ -95,7 +96,7 @@ class RunsScreen(MarkingScreen):
         self._narrowed.set()
         self._now = now
         self._zone = UTC if settings.utc else None
-        self._feed = Feed(settings.roots, cache=settings.cache_dir)
+        self._feed = Feed(settings.roots, cache=settings.cache_dir, notes=settings.notes_dir)
         self._runs = RunList()
         self._narrowing = Narrowing(self._runs)
         self._columns = chosen(settings.columns)
@@ -206,6 +207,7 @@ class RunsScreen(MarkingScreen):
         if not self.app.screen_stack or self.app.screen is not self:
             return
         self._feed.look_for_holders()
+        self._feed.look_at_notes()
         top = self.listing.scroll_offset.y
         for index in range(top, min(top + self.listing.size.height, len(self._rows))):
             age = self._rows.updated(index)
@@ -436,8 +438,15 @@ class RunsScreen(MarkingScreen):
         else:
             self._try_filter("")
 
+    def kept_changed(self, path: Path, notes: Notes) -> None:
+        """Look at the notes again: they are another."""
+        del path, notes
+        self._feed.look_at_notes()
+
     @on(PromptBar.Changed, "#prompt")
     def _filter_typed(self, event: PromptBar.Changed) -> None:
+        if event.bar.purpose:
+            return
         typed = settled(event.text)
         self._try_filter(typed)
         if typed != event.text:
@@ -446,11 +455,15 @@ class RunsScreen(MarkingScreen):
 
     @on(PromptBar.Submitted, "#prompt")
     def _filter_taken(self, event: PromptBar.Submitted) -> None:
+        if event.bar.purpose:
+            return
         self._try_filter(event.text, told=True)
         self._accepted()
 
     @on(PromptBar.Cancelled, "#prompt")
     def _filter_left(self, event: PromptBar.Cancelled) -> None:
+        if event.bar.purpose:
+            return
         self._rejected(event.bar.text)
 
     def _accepted(self) -> None:

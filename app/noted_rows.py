@@ -1,0 +1,77 @@
+"""The rows of the list with what is noted about their runs, joined as they come and when notes change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from refold.core.store.catalog import Gone, Item
+from refold.core.store.shelf import Progress
+from refold.core.summary import RunSummary
+
+if TYPE_CHECKING:
+    from refold.core.store.kept import KeptIndex
+
+_STRETCH: Final = 50
+_WORK: Final = Progress(0, 0)
+
+
+class NotedRows:
+    """Joins rows and notes, and remembers which rows it gave."""
+
+    def __init__(self, directory: Path, cache: Path | None) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            directory: Where the notes lie.
+            cache: The directory of the cache; None to do without.
+        """
+        self._directory = directory
+        self._cache = cache
+        self._index: KeptIndex | None = None
+        self._rows: dict[str, RunSummary] = {}
+
+    def joined(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Give these items, the rows with what is noted; the first time the notes are looked at before."""
+        if self._index is None:
+            for _ in self._opened().look():
+                yield _WORK
+        index = self._opened()
+        for item in items:
+            if isinstance(item, RunSummary):
+                row = self._rows[item.path] = index.joined(item)
+                yield row
+            else:
+                if isinstance(item, Gone):
+                    self._rows.pop(item.path, None)
+                yield item
+
+    def again(self) -> Iterator[Item]:
+        """Give the rows about which something else is noted now."""
+        index = self._opened()
+        changed = False
+        for step in index.look():
+            changed = changed or step
+            yield _WORK
+        if not changed:
+            return
+        for number, (path, row) in enumerate(list(self._rows.items())):
+            if number % _STRETCH == _STRETCH - 1:
+                yield _WORK
+            joined = index.joined(row)
+            if joined is not row:
+                self._rows[path] = joined
+                yield joined
+
+    def close(self) -> None:
+        """Keep in the cache what was read."""
+        if self._index is not None:
+            self._index.save()
+
+    def _opened(self) -> KeptIndex:
+        if self._index is None:
+            from refold.core.store.kept import KeptIndex
+
+            self._index = KeptIndex(self._directory, self._cache)
+        return self._index

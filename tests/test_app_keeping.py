@@ -1,0 +1,139 @@
+"""Stars, tags, names and notes by keys: in the list and in a run, seen where they belong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests import story
+from tests.on_screen import shown, type_into, until
+from tests.test_app_runs_snapshots import app, settled
+from tests.test_readonly import picture
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from refold.app.screens.run import RunScreen
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.store.keep import naming, noting, noting_record, starring, tagging
+from refold.core.store.notes import NotesStore
+
+Compare = Callable[..., bool]
+NOTES = Path("state/notes")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    story.tell(Path("story"))
+
+
+def a_run() -> Path:
+    return Path("story/billing-sweep.json").absolute()
+
+
+def keep_something() -> None:
+    store, run = NotesStore(NOTES), a_run()
+    store.update(run, starring(on=True))
+    store.update(run, naming("july sweep"))
+    store.update(run, tagging(["bug", "july"]))
+    store.update(run, noting("waits for the new queue"))
+    store.update(run, noting_record(2, "0" * 64, "here it went wrong"))
+
+
+async def said(pilot: Pilot[None], text: str) -> None:
+    await until(pilot, lambda: any(text in row for row in shown(pilot.app)))
+
+
+async def test_the_list_keeps_what_is_typed_and_leaves_the_runs_alone() -> None:
+    before = picture(Path("story"))
+    run = app("story")
+    async with run.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("asterisk")
+        await said(pilot, "◆ starred")
+        await type_into(pilot, "E", "july sweep")
+        await said(pilot, "◆ july sweep")
+        await type_into(pilot, "T", "bug, two")
+        await said(pilot, "bug two")
+        await type_into(pilot, "m", "my words")
+        await said(pilot, "my words")
+        await pilot.press("T")
+        prompt = pilot.app.screen.query_one(PromptBar)
+        await until(pilot, lambda: prompt.is_open)
+        prompt.query_one(Input).value = "a\x1b[31m"
+        await pilot.press("enter")
+        # What was typed stays, to be mended.
+        await until(pilot, lambda: bool(pilot.app._notifications) and prompt.is_open)
+        assert any("no escape" in toast.message for toast in pilot.app._notifications)
+        await pilot.press("escape")
+        await type_into(pilot, "m", "")
+        await until(pilot, lambda: not any("my words" in row for row in shown(pilot.app)))
+        await pilot.press("slash", *"name:july")
+        await said(pilot, "1 of")
+        await pilot.press("enter", "asterisk")
+        await until(pilot, lambda: not any("starred" in row for row in shown(pilot.app)))
+    assert picture(Path("story")) == before
+    (notes,) = NotesStore(NOTES).each()
+    assert (notes.star, notes.name, notes.tags, notes.note) == (False, "july sweep", ("bug", "two"), "")
+
+
+async def test_what_another_refold_notes_is_seen() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        NotesStore(NOTES).update(a_run(), naming("from elsewhere"))
+        await said(pilot, "from elsewhere")
+
+
+async def test_a_record_of_a_run_is_noted_and_a_changed_one_is_said() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = RunScreen(a_run(), settings=pilot.app.screen._settings)  # type: ignore[attr-defined]
+        await pilot.app.push_screen(screen)
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await pilot.press("home", "down")
+        await type_into(pilot, "m", "look here")
+        await said(pilot, "▪ Note  look here")
+        await pilot.press("asterisk")
+        await said(pilot, "◆ billing-sweep")
+        await type_into(pilot, "E", "other")
+        await said(pilot, "◆ other  billing-sweep")
+        notes = NotesStore(NOTES).read(a_run())
+        (note,) = notes.records
+        assert (note.text, notes.name, notes.star) == ("look here", "other", True)
+        NotesStore(NOTES).update(a_run(), noting_record(note.seq, "0" * 64, "look here"))
+        await said(pilot, "The record has changed since: look here")
+        await type_into(pilot, "m", "")
+        await until(pilot, lambda: not any("look here" in row for row in shown(pilot.app)))
+
+
+def test_a_list_in_which_something_is_kept(snap_compare: Compare) -> None:
+    keep_something()
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await settled(pilot, "down", preview="july sweep")
+
+    given = app("story", columns=("status", "id", "star", "tags", "model", "updated", "prompt"))
+    assert snap_compare(given, terminal_size=(120, 40), run_before=ready)
+
+
+def test_a_run_in_which_something_is_kept(snap_compare: Compare) -> None:
+    keep_something()
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        screen = RunScreen(a_run(), settings=pilot.app.screen._settings)  # type: ignore[attr-defined]
+        await pilot.app.push_screen(screen)
+        end = time.monotonic() + 20
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await pilot.press("home", "down")
+        await said(pilot, "The record has changed")
+        while "warn" not in screen.noted.values():
+            assert time.monotonic() < end
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        await pilot.pause()
+
+    assert snap_compare(app("story"), terminal_size=(120, 40), run_before=ready)
