@@ -84,6 +84,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
 MEANT = {
     ("copymenu", "q"),
     ("export", "q"),
+    ("pager", "space"),
     ("mend", "q"),
     ("columns", "q"),
     ("chatfork", "q"),
@@ -91,7 +92,7 @@ MEANT = {
     ("resume", "q"),
     ("fork", "q"),
 }
-"""Keys that a dialog takes from the program while it is open."""
+"""Keys that a dialog takes from the program while it is open, and a text from a run while it is read."""
 
 
 def test_ids_are_unique_and_name_their_place() -> None:

@@ -49,7 +49,7 @@ class Texts:
         return [block.input for block in read_blocks(record.message.content)] if found else ()  # type: ignore[union-attr]
 
 
-def ends(seeking: Seeking) -> int | None:
+def ends(seeking: Seeking[Condition | None] | Seeking[bool]) -> int | None:
     for _ in seeking.steps():
         pass
     return seeking.found

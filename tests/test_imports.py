@@ -62,10 +62,12 @@ print(json.dumps(sorted(sys.modules)))
 LATER = {"argparse", "hashlib", "pydantic", "secrets", "watchfiles"} | {
     f"refold.{name}"
     for name in (
-        "app.agents", "app.completion", "app.forking", "app.present.conversation", "app.present.record",
+        "app.agents", "app.completion", "app.forking", "app.present.conversation",
+        "app.present.playing", "app.present.record",
         "app.present.state", "app.resuming", "app.screens.fork",
         "app.screens.resume", "app.screens.runs", "core.fingerprint", "core.fork", "core.formats.gojson",
         "core.formats.meta_line", "core.formats.neutral_decoder", "core.formats.writing", "core.resume",
+        "core.breakpoints", "core.fields", "core.playback", "core.seek",
         "core.rivumi.timeline", "core.store.catalog", "core.store.journal", "core.store.notes",
         "core.store.session_reader",
     )

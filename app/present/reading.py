@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -84,6 +84,16 @@ class Reading(ReadingChanges):
         where = self.timeline.span(item)
         length = max(0, where.end - where.start - start)
         return self.reader.bytes_at(where.start + start, length if size is None else min(size, length))
+
+    def inputs(self, item: int) -> Sequence[Json]:
+        """Give what the calls of an item were given; nothing where it cannot be read."""
+        try:
+            record = self.reader.record(item)
+        except BadRecord:
+            return ()
+        if not isinstance(record, AssistantRecord):
+            return ()
+        return [block.input for block in read_blocks(record.message.content) if block.kind == "call"]
 
     @property
     def inherited_to(self) -> int | None:

@@ -20,9 +20,9 @@ from refold.app.present.session_record import event_lines
 from refold.app.present.session_rows import Glimpse, SessionRows, glimpse
 from refold.app.present.session_state import SessionState, session_state_lines
 from refold.app.present.view import View
-from refold.core.errors import StoreError
+from refold.core.errors import BadRecord, StoreError
 from refold.core.formats.rivumi import EventDecoder
-from refold.core.records import Record
+from refold.core.records import Json, Record
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.history import Since
 from refold.core.rivumi.manifest import Request
@@ -74,6 +74,13 @@ class SessionReading(Reading):
     def nothing(self) -> str:
         """Why there are no rows."""
         return f"no events: {self._session.log_problem or 'events.jsonl is empty'}"
+
+    def inputs(self, item: int) -> Sequence[Json]:
+        """Give what the call of an event was given; nothing where it is none, or cannot be read."""
+        try:
+            return [self._session.event(item).data.get("arguments")]
+        except BadRecord:
+            return ()
 
     def rows(self) -> TimelineRows:
         """Give the rows of the timeline list."""

@@ -21,6 +21,7 @@ from refold.app.lines import Line, Role
 from refold.app.loading import aside, others_first
 from refold.app.present import landing
 from refold.app.present.landing import Landing
+from refold.app.present.layout import span
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop, fork_point, top_left, top_right
@@ -29,6 +30,7 @@ from refold.app.screens.going_on import Chosen
 from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
+from refold.app.screens.run_play import RunPlayScreen
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.screens.run_search import RunSearchScreen
 from refold.app.screens.run_sharing import RunSharingScreen
@@ -59,7 +61,7 @@ _PAINTED: Final = 0.5
 """Seconds after which nobody waits for the first rows to be painted: another screen may lie over this one."""
 
 
-class RunScreen(RunSharingScreen, RunSearchScreen):
+class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"
@@ -188,6 +190,7 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
             said = "the file was cut short" if why is Change.SHRANK else "the file was replaced"
             self._banner.say(f"{said}: it was read again from the start")
         self._reading = self.seen_through(reading_of(reader))
+        self.forget_playing()
         self.action_stop_search()
         self._drawn = float("-inf")
 
@@ -328,13 +331,14 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
         top = reading.top(held=self._held)._replace(forks=len(self.forks), kept=self.kept)
         left = top_left(top if self._held else top._replace(judged=self._judged))
         reader, timeline = reading.reader, reading.timeline
+        found = self.find.words(item)
         right = top_right(
             seq=timeline.seq(item) if item is not None else None,
             line=timeline.span(item).line if item is not None else 0,
             last=timeline.last_seq,
             following=self.timeline.follow and reader.complete,
             progress=reader.progress,
-            search=self.find.words(item),
+            search=(*self.play_words(self.size.width // 2 - span(found)), *found),
             point=() if reading.is_window else fork_point(timeline, item, self.forked_at),
         )
         self._top.show(left, right)
@@ -442,6 +446,8 @@ class RunScreen(RunSharingScreen, RunSearchScreen):
             self.timeline.focus()
         elif self.find.query:
             self.action_stop_search()
+        elif self.stop_playing():
+            pass
         elif len(self.app.screen_stack) > 1:
             self.dismiss()
         elif self._settings is not None:

@@ -41,6 +41,18 @@ class RunMovesScreen(RunGoingOnScreen):
         else:
             self.timeline.go(row)
 
+    def action_call(self, step: int) -> None:
+        """Go to the call before or after."""
+        if self._reading is None or self.item is None:
+            return
+        from refold.core.moves import next_call
+
+        row = next_call(self._reading.timeline, self.timeline.cursor, step)
+        if row is None:
+            self.notify(f"No call {'after' if step > 0 else 'before'} this row.")
+        else:
+            self.timeline.go(row)
+
     def action_problem(self, step: int) -> None:
         """Go to the problem before or after."""
         if self._reading is None or self.item is None:

@@ -33,6 +33,8 @@ _SETTLED: Final = 0.06
 """Seconds after the last move of the cursor before the pane follows."""
 _LATE: Final = 0.15
 """Seconds after which the lines that are made are shown, whatever is still being looked for."""
+_KEEPING_UP: Final = 0.1
+"""Seconds by which the pane may lag behind a run that is played."""
 _WINDOW_GROWTH: Final = 4
 
 
@@ -127,6 +129,9 @@ class RunPane(Vertical):
         self._at: Place | None = None
         self._request = 0
         self._due = 0.0
+        self._latest = 0.0
+        self.keeps_up = False
+        """Whether the pane follows also a cursor that never rests."""
         self._asked = asyncio.Event()
         self._as_hex = False
         self._window = WINDOW
@@ -214,7 +219,10 @@ class RunPane(Vertical):
 
     def _ask(self, delay: float) -> None:
         self._request += 1
-        self._due = time.monotonic() + delay
+        now = time.monotonic()
+        if not self._asked.is_set():
+            self._latest = now + _KEEPING_UP
+        self._due = min(now + delay, self._latest) if self.keeps_up else now + delay
         self._asked.set()
 
     @work(group="pane", exclusive=True)
