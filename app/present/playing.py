@@ -181,12 +181,18 @@ def playing_words(player: Player, timeline: Timeline, item: int | None, room: in
     if not player.touched:
         return ()
     said = player.said if item == player.head.item else None
+    loop, short, long = (
+        _loop(player, timeline),
+        _reason(player, said, _SHORT),
+        _reason(player, said, _LONG),
+    )
     forms = (
-        (_state(player, timeline, long=True), _loop(player, timeline), _reason(player, said, _LONG)),
-        (_state(player, timeline), _loop(player, timeline), _reason(player, said, _LONG)),
-        (_state(player, timeline), _loop(player, timeline), _reason(player, said, _SHORT)),
-        (_state(player, timeline), _reason(player, said, _LONG)),
-        (_state(player, timeline), _reason(player, said, _SHORT)),
+        (_state(player), _pace(player, timeline), loop, long),
+        (_state(player), loop, long),
+        (_sign(player), loop, long),
+        (_sign(player), loop, short),
+        (_sign(player), long),
+        (_sign(player), short),
     )
     for form in forms:
         line = tuple(one for part in form for one in part)
@@ -195,14 +201,22 @@ def playing_words(player: Player, timeline: Timeline, item: int | None, room: in
     return fit(line, room) if room >= _LEAST else ()
 
 
-def _state(player: Player, timeline: Timeline, *, long: bool = False) -> Line:
-    speed = f"{player.head.speed:g}×"
-    role: Role = "good" if player.playing else "warn"
-    if not long:
-        return (Cell(Safe(f"{'▶' if player.playing else '▮'} {speed}  "), role),)
-    pace = "recorded" if player.pace.recorded and timeline.first_seconds is not None else "fixed"
+def _state(player: Player) -> Line:
     word = "▶ playing" if player.playing else "▮ paused"
-    return (Cell(Safe(word), role), Cell(Safe(f" {speed} {pace}  "), "dim"))
+    return (Cell(Safe(word), _role(player)), Cell(Safe(f" {player.head.speed:g}×  "), "dim"))
+
+
+def _sign(player: Player) -> Line:
+    return (Cell(Safe(f"{'▶' if player.playing else '▮'} {player.head.speed:g}×  "), _role(player)),)
+
+
+def _role(player: Player) -> Role:
+    return "good" if player.playing else "warn"
+
+
+def _pace(player: Player, timeline: Timeline) -> Line:
+    recorded = player.pace.recorded and timeline.first_seconds is not None
+    return (Cell(Safe("recorded  " if recorded else "fixed pace  "), "dim"),)
 
 
 def _loop(player: Player, timeline: Timeline) -> Line:

@@ -21,7 +21,6 @@ from refold.app.lines import Line, Role
 from refold.app.loading import aside, others_first
 from refold.app.present import landing
 from refold.app.present.landing import Landing
-from refold.app.present.layout import span
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop, fork_point, top_left, top_right
@@ -331,17 +330,16 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         top = reading.top(held=self._held)._replace(forks=len(self.forks), kept=self.kept)
         left = top_left(top if self._held else top._replace(judged=self._judged))
         reader, timeline = reading.reader, reading.timeline
-        found = self.find.words(item)
         right = top_right(
             seq=timeline.seq(item) if item is not None else None,
             line=timeline.span(item).line if item is not None else 0,
             last=timeline.last_seq,
             following=self.timeline.follow and reader.complete,
             progress=reader.progress,
-            search=(*self.play_words(self.size.width // 2 - span(found)), *found),
+            search=self.find.words(item),
             point=() if reading.is_window else fork_point(timeline, item, self.forked_at),
         )
-        self._top.show(left, right)
+        self._top.show(left, (*self.play_words(right), *right))
 
     def _notes_above(self, place: Place, width: int) -> Iterator[Line]:
         seq = place.reading.timeline.row(place.row).seq if place.row >= 0 else None

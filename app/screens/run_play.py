@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
 
-from refold.app.lines import Line
+from refold.app.lines import Line, cells
 from refold.app.loading import others_first
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
@@ -34,6 +34,8 @@ _LOOK: Final = 0.1
 _STALLED: Final = 5.0
 """Who kept the program from running for longer did not watch: that time does not count."""
 _REDRAW: Final = 0.1
+_NAME: Final = 24
+"""Columns of the first row that the name of the run has in any case."""
 _READING: Final = "The run is still being read."
 
 
@@ -59,12 +61,13 @@ class RunPlayScreen(RunMovesScreen):
             self._player = Player()
         return self._player
 
-    def play_words(self, room: int) -> Line:
-        """Say how the run is played, in at most so many columns; nothing where it never was."""
+    def play_words(self, beside: Line) -> Line:
+        """Say how the run is played, in the room that what stands beside it leaves in the first row."""
         if self._player is None or self._reading is None:
             return ()
         from refold.app.present.playing import playing_words
 
+        room = min(self.size.width // 2, self.size.width - _NAME - cells(beside))
         return playing_words(self._player, self._reading.timeline, self.item, room)
 
     def forget_playing(self) -> None:
@@ -204,6 +207,7 @@ class RunPlayScreen(RunMovesScreen):
             if self._player is not None and self.item == self._player.head.item:
                 self._player.head = self._player.head.play(self._clock())
                 self._play()
+                self._draw_top()
 
     def action_breakpoints(self) -> None:
         """Ask where to stop."""
@@ -219,7 +223,7 @@ class RunPlayScreen(RunMovesScreen):
 
     def _remark(self, text: str, *, wrong: bool = False) -> None:
         said = line(text)
-        most = max(12, self.size.width * 2 // 3)
+        most = max(12, self.size.width // 2)
         prompt = self.query_one(PromptBar)
         prompt.remark(fit(said, min(most, width(said))), "problem" if wrong else "dim")
 
