@@ -279,15 +279,18 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         """Put the cursor where it was asked for; else a run that has not ended is shown from its end."""
         timeline = reading.timeline
         row = landing.row_of(self._landing, timeline, complete=finished)
-        self._landed = row is not None or finished or reading.is_window or not self._landing.is_asked
-        if row is not None:
+        self._landed = row is not None or finished or reading.is_window
+        if row is not None and finished:
             self.timeline.go(row)
+        elif row is not None:
+            # The last row that was read so far is no end to go along with.
+            self.timeline.cursor = row
         elif finished and self._landing.is_asked and not self._reopened:
             self.notify(landing.absence(self._landing, timeline, complete=True), severity="warning")
         elif self._landed and (
             self._reopened
             or reading.is_window
-            or (finished and timeline.kind(timeline.items - 1) != "terminal")
+            or (self.timeline.cursor <= 0 and timeline.kind(timeline.items - 1) != "terminal")
         ):
             self.timeline.go(timeline.rows - 1)
 
