@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from refold.app.cli_commands import COMMANDS as COMMANDS
 from refold.app.cli_exit import WRONG_USAGE
-from refold.app.settings import Options
+from refold.app.settings import Options, terminal_width
 from refold.core.version import __version__
 
 DESCRIPTION = """\
@@ -49,6 +49,13 @@ _NEGATED = ("ls", "tag", "prune")
 """Commands whose words a dash negates."""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Takes the width of the terminal from the system: what it would import for that reads archives too."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width() - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, free of control characters."""
 
@@ -58,7 +65,7 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             description=description,
             epilog=epilog or None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
         self.add_argument(

@@ -211,3 +211,14 @@ def _is_utf8(env: Mapping[str, str]) -> bool:
     """Say whether the locale of the terminal is UTF-8; a terminal without any locale is taken to be."""
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     return not locale or "utf8" in locale.lower().replace("-", "")
+
+
+def terminal_width(environ: Mapping[str, str] = os.environ) -> int:
+    """Give the columns of the terminal as `shutil` would, without the archives that it imports."""
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except (OSError, ValueError):
+        return 80

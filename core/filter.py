@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from refold.core import filter_kept
 from refold.core.filter_terms import (
@@ -72,8 +73,7 @@ class TextTerm(NamedTuple):
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """An understood filter; one without terms lets every run through."""
 
     source: str = ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from refold.core.errors import BadRecord
@@ -32,6 +33,12 @@ from refold.core.records import (
 
 PROVIDER_VERSION = 3
 """Since this version a fingerprint names its provider (formats/fisk-ai.md 2.5)."""
+
+_META = b'.meta"'
+_OPENING = 200
+"""Within so many bytes of its start a line says that it is a meta record."""
+_REMEMBERED = 65_536
+"""Meta lines up to this many bytes are remembered."""
 
 
 class Dialect(NamedTuple):
@@ -313,6 +320,13 @@ def read(line: bytes, dialect: Dialect) -> Record:
     Raises:
         BadRecord: it is no JSON, or a member has a type that the original refuses.
     """
+    # A meta line is read for the version, for the index and for its record: once is enough.
+    if len(line) <= _REMEMBERED and _META in line[:_OPENING]:
+        return _read_again(line, dialect)
+    return _read(line, dialect)
+
+
+def _read(line: bytes, dialect: Dialect) -> Record:
     node = parse(line)
     seq = 0
     time: str | None = None
@@ -339,6 +353,9 @@ def read(line: bytes, dialect: Dialect) -> Record:
     if kind in payloads:
         return payloads[kind].record(seq, time)
     return IncompleteRecord(kind, seq=seq, time=time)
+
+
+_read_again = lru_cache(maxsize=2)(_read)
 
 
 def _fork_origin(node: Node) -> ForkOrigin | None:
