@@ -226,6 +226,26 @@ def test_nothing_is_overwritten(runs: Path) -> None:
     assert not (runs / "a.json").exists()
 
 
+def test_a_run_has_its_old_name_on_disk_before_it_loses_that_in_the_trash(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out(plan_for(runs / "run.json"))
+    (entry,) = entries([runs])
+    done: list[str] = []
+    for name in ("link", "fsync", "unlink"):
+        real = getattr(os, name)
+
+        def noting(*arguments: object, real: object = real, name: str = name, **more: object) -> object:
+            done.append(name)
+            assert callable(real)
+            return real(*arguments, **more)
+
+        monkeypatch.setattr(os, name, noting)
+    restore(entry)
+    steps = [(*done, "")[at + 1] for at, name in enumerate(done) if name == "link"]
+    assert steps == ["fsync"] * len(entry.parts)
+
+
 def test_two_of_one_id_lie_side_by_side(runs: Path) -> None:
     carry_out(plan_for(runs / "a.json"))
     generate.write(runs / "a.json", generate.journal(records=3, run_id="a"))

@@ -265,6 +265,8 @@ def _link_back(source: Path, target: Path, part: Part) -> None:
             raise
         source.rename(target)
         return
+    # The new name is on disk before the old one goes: a power failure may keep the later change alone.
+    fsync_directory(target.parent)
     source.unlink()
 
 

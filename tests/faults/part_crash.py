@@ -22,7 +22,8 @@ from tests.faults.victims import Victims, scratch, traces
 
 NAMES = (
     "journal new", "journal torn", "journal unended", "fork", "salvage", "repair", "undo", "session create",
-    "session commit", "session turn", "session decide", "session finish", "conversation fork", "notes",
+    "session commit", "session turn", "session decide", "session finish", "conversation fork",
+    "session repair", "session undo", "trash", "restore", "delete", "notes",
     "list cache", "index cache", "export new", "export over another", "bundle",
 )  # fmt: skip
 CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 40}
@@ -113,6 +114,7 @@ def lay_out(place: Path, state: State, times: dict[str, tuple[bytes, int]]) -> N
             target.hardlink_to(place / data)
         else:
             target.write_bytes(data)
-            kept = times.get(path)
-            if kept is not None and kept[0] == data:
-                os.utime(target, ns=(kept[1], kept[1]))
+            # A file that was only given another name has kept its time.
+            kept = next((moment for content, moment in times.values() if content == data), None)
+            if kept is not None:
+                os.utime(target, ns=(kept, kept))

@@ -6,13 +6,16 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.conversation_story import chat
 from tests.rivumi_cases import DATA, edit, make
+from tests.session_story import begin, store
 
 from refold.core.errors import RunExists
 from refold.core.rivumi.verdict import verdict
+from refold.core.store import repair
 from refold.core.store.conversations import (
     carry_out_fork,
     list_conversations,
@@ -20,6 +23,7 @@ from refold.core.store.conversations import (
     plan_fork_before,
 )
 from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
 from refold.core.store.roots import Root
 from refold.core.store.session_files import read_run
 from refold.core.store.session_fork import carry_out_session, plan_session_at
@@ -120,3 +124,48 @@ class ConversationForked:
         found = load_conversation(path)
         assert not found.refusal, found.refusal
         assert [turn.prompt for turn in found.turns] == ["One"]
+
+
+class LogRepaired:
+    """A run directory whose log ends in a torn event, which is cut off, or was and is put back."""
+
+    TORN = b'{"created_at":"2026-'
+
+    def __init__(self, directory: Path, act: str) -> None:
+        self._directory, self._act = directory, act
+        with begin(store(directory)) as session:
+            session.emit("model.requested", {"step": 1}, state={"step": 1})
+        self._run = directory / "runs" / "run"
+        self._log = self._run / "events.jsonl"
+        self._whole = self._log.read_bytes()
+        self._log.write_bytes(self._whole + self.TORN)
+        if act == "undo":
+            self.play(directory, lambda _text: None, "repair")
+
+    @staticmethod
+    def play(directory: Path, say: Callable[[str], None], act: str) -> None:
+        """Repair the log, or take that back."""
+        run, notes = directory / "runs" / "run", NotesStore(directory / "notes")
+        if act == "undo":
+            say(f"made {repair.undo(run, notes=notes).torn_bytes}")
+            return
+        with RunReader.open(run) as reader:
+            plan = repair.plan_for(reader)
+            assert plan is not None
+            say(f"made {repair.repair(plan, reader.format.name, notes=notes)}")
+
+    def check(self, said: str) -> None:
+        """Check that no byte is lost, and repair what is not repaired."""
+        now, torn = self._log.read_bytes(), self._whole + self.TORN
+        assert now.startswith(self._whole)
+        if now != torn:
+            assert self.TORN in self._side_files()
+        if "made" in said:
+            assert now == (torn if self._act == "undo" else self._whole)
+        if now != self._whole:
+            self.play(self._directory, lambda _text: None, "repair")
+        assert self._log.read_bytes() == self._whole
+        assert self.TORN in self._side_files()
+
+    def _side_files(self) -> list[bytes]:
+        return [path.read_bytes() for path in self._run.glob("*.torn")]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.faults import agent_child, forker, scene_agent, scene_own, session_child, writer
-from tests.faults.scene_directories import ConversationForked, SessionForked
+from tests.faults import agent_child, forker, scene_agent, scene_own, scene_trash, session_child, writer
+from tests.faults.scene_directories import ConversationForked, LogRepaired, SessionForked
 from tests.faults.scene_fork import SCENARIOS
 from tests.faults.scene_fork import Scene as ForkScene
 from tests.faults.scene_journal import Scene as JournalScene
@@ -142,8 +142,13 @@ SCENES: dict[str, Scene] = {
     **{scenario: _fork(scenario) for scenario in SCENARIOS},
     **{f"session {name}": _session(name) for name in ("create", "commit", "turn", "decide", "finish")},
     "session fork": _own(SessionForked),
+    "session repair": _own(LogRepaired, "repair"),
+    "session undo": _own(LogRepaired, "undo"),
     "conversation fork": _own(ConversationForked),
     **{f"agent {name}": _agent(name) for name in agent_child.BATCHES},
+    "trash": _own(scene_trash.Trashed),
+    "restore": _own(scene_trash.Restored),
+    "delete": _own(scene_trash.Deleted),
     "notes": _own(scene_own.Noted),
     "index cache": _own(scene_own.Indexed, makes=False),
     "list cache": _own(scene_own.Listed, makes=False),
