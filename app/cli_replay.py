@@ -14,7 +14,7 @@ from refold.app.cli_redact import redacted
 from refold.app.cli_session import session_of
 from refold.app.lines import Cell, Role
 from refold.app.safe import line
-from refold.core.errors import NotRegular
+from refold.core.errors import NotRegular, RunNotFound
 from refold.core.records import Json
 from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.reading import read_snapshot
@@ -57,7 +57,18 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     snapshot = read_run(directory)
     reading = read_snapshot(snapshot)
     try:
-        state = replay_bytes(_bytes(snapshot.events, directory))
+        data = _bytes(snapshot.events, directory)
+    except (NotRegular, RunNotFound) as error:
+        if arguments.json:
+            said: dict[str, Json] = {
+                "error_class": error.error_class,
+                "code": "unreadable",
+                "error": str(error),
+            }
+            printer.json({"run": arguments.run, "ok": False, **said})
+        raise
+    try:
+        state = replay_bytes(data)
         digest = hashlib.sha256(state.canonical()).hexdigest()
     except ReplayRefused as refused:
         if arguments.json:
@@ -77,7 +88,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 def _bytes(part: Part, directory: Path) -> bytes:
     if part.state != "read":
-        raise NotRegular(
+        raise (RunNotFound if part.state == "missing" else NotRegular)(
             f"{directory / part.name}: {part.detail or part.state}", remedy="a replay needs the event log"
         )
     return part.data

@@ -605,6 +605,15 @@ TABLE: Final[tuple[Key, ...]] = (
         "palette",
         priority=True,
     ),
-    Key("app.quit", "q,ctrl+q", "quit", "Quit", "Leave Refold", "Program", "quit"),
+    Key("app.quit", "q", "quit", "Quit", "Leave Refold", "Program", "quit"),
+    Key(
+        "app.quit_anywhere",
+        "ctrl+q",
+        "quit",
+        "Quit anywhere",
+        "Leave Refold, also from a dialog or while typing",
+        "Program",
+        priority=True,
+    ),
     Key("app.help", "question_mark,f1", "help", "Help", "Keys, glyphs and words", "Program", "help"),
 )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from rich.style import Style
 from textual import events
-from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
@@ -26,6 +25,7 @@ from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
+from refold.app.quitting import Quitting
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -61,7 +61,7 @@ def _commands() -> type[Provider]:
     return RefoldCommands
 
 
-class RefoldApp(App[None]):
+class RefoldApp(Quitting):
     """Shows one first screen; the screens open each other."""
 
     TITLE = "Refold"

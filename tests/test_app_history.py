@@ -165,6 +165,14 @@ async def test_the_chosen_id_goes_to_the_caller(store: Path) -> None:
     assert told == ["2c" * 16]
 
 
+async def test_ctrl_c_leaves_a_caller_without_a_choice(store: Path) -> None:
+    told: list[str] = []
+    async with opened(store, chosen=told.append) as (pilot, _):
+        await pilot.press("P", "ctrl+c")
+        await until(lambda: not pilot.app.is_running)
+    assert told == []
+
+
 async def test_no_conversation_at_all_says_where_they_are_looked_for(tmp_path: Path) -> None:
     async with opened(tmp_path / "none") as (_, screen):
         assert str(tmp_path / "none") in text(screen, "#nothing")

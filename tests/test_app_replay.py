@@ -60,6 +60,14 @@ def test_a_refused_replay_says_why_in_json(refold: Any) -> None:
     assert (code, json.loads(out)["code"]) == (1, "nul")
 
 
+def test_a_missing_log_is_said_in_json_too(refold: Any) -> None:
+    code, out, err = refold("replay", DATA / "02-manifest-only-no-events", "--json")
+    answer = json.loads(out)
+    assert (code, answer["ok"], answer["code"]) == (3, False, "unreadable")
+    assert answer["error_class"] == "not_found"
+    assert "events.jsonl" in err
+
+
 def test_the_rows_are_printed_also_where_the_original_refuses(refold: Any) -> None:
     code, out, err = refold("replay", DATA / "22-torn-tail")
     assert code == 1

@@ -209,6 +209,23 @@ async def test_nothing_hostile_leaves_the_application(tmp_path: Path) -> None:
         assert "␛]52;c;aGk=␇" in text
 
 
+async def test_every_dialog_can_be_quit_from(tmp_path: Path) -> None:
+    async with running(settings(tmp_path)) as (pilot, app):
+        app.push_screen(NoticeScreen.of(Safe("Not found"), RunNotFound("x")))
+        await until(pilot, lambda: isinstance(app.screen, NoticeScreen))
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not app.is_running)
+
+
+async def test_ctrl_c_asks_once_whether_it_is_meant(tmp_path: Path) -> None:
+    async with running(settings(tmp_path)) as (pilot, app):
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: any("Press ^c once more" in row for row in shown(app)))
+        assert app.is_running
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running)
+
+
 async def test_a_notice_says_what_and_what_now(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as (pilot, app):
         app.push_screen(NoticeScreen.of(Safe("Not found"), RunNotFound(HOSTILE, remedy="look elsewhere")))

@@ -182,7 +182,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "manifest empty": (
         lambda run: (run / "session.json").write_bytes(b""),
         "unreadable",
-        "it is empty (0 bytes)",
+        "it is empty (0 B)",
         "E_BAD_MANIFEST",
     ),
     "manifest torn": (
@@ -316,6 +316,23 @@ def test_nested_runs_are_rows_of_their_own(store: Path) -> None:
     list(watched.scan())
     shutil.rmtree(run / "subagents" / "scout1")
     assert Gone(found["scout1"].path) in list(watched.refresh([store]))
+
+
+@pytest.mark.parametrize("hint", ["rivumi", "refold"])
+def test_a_directory_called_like_a_journal_is_one_row(store: Path, hint: str) -> None:
+    run = make("12-terminal-completed", store).rename(store / "x.json")
+    watched = listing(store, hint=hint)
+    found = {row.path: row for row in watched.scan() if isinstance(row, RunSummary)}
+    assert [row.format for row in found.values()] == ["rivumi"]
+    (run / "changes.patch").write_text("")
+    os.utime(run / "session.json")
+    for item in watched.refresh([run, run / "session.json"]):
+        if isinstance(item, RunSummary):
+            found[item.path] = item
+    assert list(found) == [str(run)]
+    assert found[str(run)].status == "completed"
+    shutil.rmtree(run)
+    assert Gone(str(run)) in list(watched.refresh([run]))
 
 
 def test_runs_nested_in_nested_runs_are_rows_too(store: Path) -> None:

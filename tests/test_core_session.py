@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ from refold.core.repair import PlanOutdated
 from refold.core.rivumi.claim import SessionRefused
 from refold.core.rivumi.items import approval_record, check_outcome, message
 from refold.core.rivumi.replay import replay_bytes
+from refold.core.rivumi.task import Check, Task
 from refold.core.rivumi.verdict import verdict
 from refold.core.store import files
 from refold.core.store import session as session_module
@@ -625,3 +626,49 @@ class TestTornLog:
         with (run / "events.jsonl").open("ab") as log:
             log.write(b"{broken\n")
         assert runs.plan_repair("run") is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda run: run.emit("x", [1]), "data: a list, not a mapping"),
+        (lambda run: run.emit("x", "text"), "data: a str, not a mapping"),
+        (lambda run: run.emit("x", {"a": Path("/")}), "cannot be written as JSON"),
+        (lambda run: run.emit("x", {}, state=[1]), "state: a list, not a mapping"),
+        (lambda run: run.emit("x", {}, then=[1]), "then: a list, not a mapping"),
+        (lambda run: run.emit("x", {}, messages=5), "lists of items"),
+        (lambda run: run.checkpoint(state=3), "state: a int, not a mapping"),
+        (lambda run: run.finish("completed", reason="verified", error="boom"), "error: "),
+        (lambda run: run.finish("completed", reason="verified", changed_files="a.py"), "changed_files: "),
+    ],
+)
+def test_what_has_the_wrong_type_is_refused_in_words_and_nothing_is_written(
+    tmp_path: Path, wrong: Callable[[Any], object], words: str
+) -> None:
+    with SessionStore(tmp_path).create(
+        Task(repository="/r", base_sha="c" * 40, instruction="x", checks=(Check("a", ("b",)),)),
+        provider="p",
+        model="m",
+        protocol="openai_chat",
+        run_id="typed",
+    ) as run:
+        before = {path.name: path.read_bytes() for path in run.directory.iterdir()}
+        with pytest.raises(BadRecord, match=words):
+            wrong(run)
+        assert {path.name: path.read_bytes() for path in run.directory.iterdir()} == before
+        assert not run.closed
+
+
+def test_a_task_of_paths_is_refused_in_words(tmp_path: Path) -> None:
+    checks = (Check("a", ("b",)),)
+    task = Task(repository=tmp_path, base_sha="c" * 40, instruction="x", checks=checks)  # type: ignore[arg-type]
+    with pytest.raises(BadRecord, match="task: repository: a PosixPath, not a text"):
+        task.request()
+
+
+def test_a_manifest_above_the_limit_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "huge").mkdir()
+    with (tmp_path / "huge" / "session.json").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(TooLarge, match=r"67\.1 MB: a manifest above 67\.1 MB is not read"):
+        SessionStore(tmp_path).load("huge")

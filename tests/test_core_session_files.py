@@ -118,7 +118,7 @@ def test_a_log_over_the_limit_is_not_read(run: Path) -> None:
 
 def test_a_file_that_grows_while_it_is_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_files, "read_range", lambda fd, start, end, path: b"x" * end)
-    assert read_run(run, events_limit=5000).events.detail == "more than 5000 bytes"
+    assert read_run(run, events_limit=5000).events.detail == "more than 5.0 KB"
 
 
 def test_a_file_that_vanishes_or_fails_while_it_is_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

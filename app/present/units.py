@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from refold.core.sizes import sized
+
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
@@ -31,16 +33,7 @@ def short(number: int) -> str:
 
 def size(count: int) -> str:
     """Give a number of bytes in decimal units: 31 B, 1.2 KB, 49.9 MB."""
-    if count < _KILO:
-        return f"{count} B"
-    value = count / _KILO
-    for unit in ("KB", "MB", "GB"):
-        if value < 99.95:
-            return f"{value:.1f} {unit}"
-        if value < 999.5:
-            return f"{value:.0f} {unit}"
-        value /= _KILO
-    return f"{value:,.1f} TB"
+    return sized(count)
 
 
 def plural(number: int, noun: str, many: str = "") -> str:

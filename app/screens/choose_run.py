@@ -46,6 +46,11 @@ class ChooseRunScreen(RunsScreen):
         self._base = base
         self._hand_on = chosen
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a caller waits for the id of a run."""
+        return self._hand_on is not None
+
     def _begin(self) -> None:
         self._try_filter("")
         self.prompt.open(self.PURPOSE)

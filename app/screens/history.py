@@ -89,6 +89,11 @@ class HistoryScreen(Screen[None]):
         return self.query_one("#chats", LineList)
 
     @property
+    def hands_over(self) -> bool:
+        """Whether a caller waits for the id of a conversation."""
+        return self._tell is not None
+
+    @property
     def prompt(self) -> PromptBar:
         """The line that words are typed into."""
         return self.query_one("#prompt", PromptBar)

@@ -161,7 +161,10 @@ class SessionManifest:
         values = {name: _in_order(name, value) for name, value in state.items()}
         if "phase" in values:
             values["terminal"] = values["phase"] in schema.ENDED
-        added = {name: list(items) for name, items in (add or {}).items()}
+        try:
+            added = {name: list(items) for name, items in (add or {}).items()}
+        except TypeError as error:
+            raise BadRecord(f"messages, approvals and checks are lists of items: {error}") from error
         self._require_known({**state, **added})
         # What stands in the lists already was checked when it was added.
         small = {name: value for name, value in self._fields.items() if name in _SCHEMA.difference(_LISTS)}

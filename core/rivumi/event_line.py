@@ -15,6 +15,7 @@ from refold.core.rivumi import schema
 from refold.core.rivumi.canonical import one_line, time_text
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.replay import MAX_LINE, ReplayRefused, replay_bytes
+from refold.core.sizes import sized
 
 
 def event_line(
@@ -59,7 +60,7 @@ def event_line(
 def _require_readable(line: bytes) -> None:
     if len(line) > MAX_LINE:
         raise BadRecord(
-            f"an event of {len(line)} bytes: no replay reads a line of more than {MAX_LINE}; "
+            f"an event of {sized(len(line))}: no replay reads a line of more than {sized(MAX_LINE)}; "
             "keep the text in the conversation and a preview of it in the event"
         )
     log = read_log(line)

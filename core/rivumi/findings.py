@@ -17,6 +17,7 @@ from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.replay import MAX_LINE
 from refold.core.rivumi.snapshot import RESUME_LIMIT, Part, PartState, Snapshot
 from refold.core.rivumi.verdict import UNICODE_ENDS, Verdict, verdict, workspace_problem
+from refold.core.sizes import sized
 
 _CODES: Final[dict[PartState, str]] = {
     "link": "E_NOT_REGULAR",
@@ -105,7 +106,8 @@ def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         if part.state in _CODES:
             yield make(_CODES[part.state], f"{part.name}: {part.detail or part.state}{_leads(part)}")
         elif part.size > RESUME_LIMIT:
-            text = f"{part.name} has {part.size} bytes; its own program reads no more than {RESUME_LIMIT}"
+            most = sized(RESUME_LIMIT)
+            text = f"{part.name} has {sized(part.size)}; its own program reads no more than {most}"
             yield make("E_OVERSIZE", text, remedy="it is read here, but can be resumed nowhere")
     if snapshot.lock in {"link", "other"}:
         yield make("E_NOT_REGULAR", ".writer.lock is not a file")
@@ -177,7 +179,7 @@ def _oddities(make: _Maker, log: EventLog, *, external: bool) -> Iterator[Findin
         if event.odd:
             yield make("E_BAD_RECORD", f"line {event.line}: {'; '.join(event.odd)}", event)
         if event.end - event.start > MAX_LINE:
-            text = f"the line has {event.end - event.start} bytes; the original's replay refuses it"
+            text = f"the line has {sized(event.end - event.start)}; its own program's replay refuses it"
             yield make("E_OVERSIZE", text, event)
 
 

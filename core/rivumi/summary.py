@@ -15,6 +15,7 @@ from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.snapshot import Part, PartState
+from refold.core.sizes import sized
 from refold.core.status import Status
 from refold.core.summary import RunSummary
 
@@ -193,7 +194,7 @@ def _manifest(part: Part) -> tuple[Manifest | None, str]:
     if part.state != "read":
         return None, part.detail or part.state
     if not part.data.strip():
-        return None, f"it is empty ({len(part.data)} bytes)"
+        return None, f"it is empty ({sized(len(part.data))})"
     try:
         return read_manifest(part.data), ""
     except BadRecord as error:

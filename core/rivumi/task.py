@@ -48,7 +48,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadRecord: the originals would not take it.
         """
-        built: Json = msgspec.to_builtins(self)
+        if not isinstance(self.repository, str):
+            raise BadRecord(
+                f"task: repository: a {type(self.repository).__name__}, not a text: give str() of it"
+            )
+        try:
+            built: Json = msgspec.to_builtins(self)
+        except TypeError as error:
+            raise BadRecord(f"task: {error}") from error
         assert isinstance(built, dict)  # noqa: S101 - for the type only: a struct is an object
         built["verification"] = built.pop("checks")
         refusal = schema.taken("request", built)

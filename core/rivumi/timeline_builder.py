@@ -36,6 +36,7 @@ from refold.core.rivumi.manifest import tokens_of
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.replay import MAX_LINE
 from refold.core.rivumi.timeline import EventTimeline
+from refold.core.sizes import sized
 
 _BLANK: Final = b" \t\r\n\v\f"
 _BRACE: Final = 0x7B
@@ -317,7 +318,7 @@ class EventBuilder:
         if event.odd:
             self._mark("E_BAD_RECORD", offset, end, "; ".join(event.odd))
         if size > MAX_LINE:
-            self._mark("E_OVERSIZE", offset, end, f"{size:,} bytes")
+            self._mark("E_OVERSIZE", offset, end, sized(size))
         sums.run_id = sums.run_id or event.run_id
         if event.run_id != sums.run_id:
             self._mark("E_FOREIGN_RUN", offset, end, f"the event is of run {event.run_id}")

@@ -29,6 +29,7 @@ from refold.core.store.roots import (
     counting,
     device_of,
     distinct,
+    is_called_like_a_journal,
     lock_inode,
     look,
 )
@@ -155,6 +156,9 @@ class Catalog:
                 continue
             parent, name = os.path.split(text)
             stem = name.removesuffix(SUFFIX).removesuffix(LOCK_SUFFIX)
+            if parent in homes and name.endswith(SUFFIX) and self._is_session(homes[parent], name):
+                inside.setdefault(homes[parent].directory, []).append(name)
+                continue
             if parent in homes and stem != name:
                 journals[homes[parent].path_of(stem + SUFFIX)] = homes[parent]
                 continue
@@ -193,6 +197,13 @@ class Catalog:
                 else:
                     stirred.add(name)
             yield from self._look_inside(directory, sorted(stirred))
+
+    def _is_session(self, shelf: Shelf, name: str) -> bool:
+        """Say whether a name like that of a journal is that of a run directory, or was until now."""
+        sessions = self._sessions.get(shelf.directory)
+        if sessions is not None and name in sessions.looks:
+            return True
+        return is_called_like_a_journal(shelf.root, name)
 
     def _is_inside(self, shelf: Shelf, name: str) -> bool:
         """Say whether a name is that of a run directory, or of what may have become one."""

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.store.session_names import is_run_directory
 from refold.core.trash import TRASH
 
 SUFFIX = ".json"
@@ -114,7 +115,7 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
         # A name is found sooner from an open directory than from the root of the file system.
         with os.scandir(fd) as entries:
             while chunk := list(islice(entries, STRETCH)):
-                stretch = _stretch(chunk, of_directories=of_directories)
+                stretch = _stretch(chunk, root.path, of_directories=of_directories)
                 runs += len(stretch.stamps) // 5
                 others += stretch.others
                 yield stretch
@@ -126,6 +127,14 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
     yield _report(root, runs, others)
 
 
+def is_called_like_a_journal(root: Root, name: str) -> bool:
+    """Say whether a name that ends as that of a journal is that of a run directory."""
+    path = root.path / name
+    if root.hint == "rivumi":
+        return path.is_symlink() or path.is_dir()
+    return is_run_directory(path)
+
+
 def _may_hold_a_run(entry: os.DirEntry[str]) -> bool:
     """Say whether an entry is a directory, or a link that may lead to one; it costs no look at it."""
     try:
@@ -134,10 +143,13 @@ def _may_hold_a_run(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _stretch(chunk: list[os.DirEntry[str]], *, of_directories: bool) -> Stretch:
+def _stretch(chunk: list[os.DirEntry[str]], directory: Path, *, of_directories: bool) -> Stretch:
     runs = [entry for entry in chunk if entry.name.endswith(SUFFIX)]
-    if of_directories:
-        runs = [entry for entry in runs if not _may_hold_a_run(entry)]
+    odd = [entry for entry in runs if _may_hold_a_run(entry)]
+    if odd:
+        # A run directory may be called like a journal.
+        runs_inside = {entry for entry in odd if of_directories or is_run_directory(directory / entry.name)}
+        runs = [entry for entry in runs if entry not in runs_inside]
     locks: dict[str, int] = {}
     others = 0
     directories: list[str] = []

@@ -37,14 +37,24 @@ from pathlib import Path
 
 import msgspec
 
-from refold.core.errors import BadRecord, InvalidRunId, NotRegular, Refused, RunExists, RunLocked, StoreError
+from refold.core.errors import (
+    BadRecord,
+    InvalidRunId,
+    NotRegular,
+    Refused,
+    RunExists,
+    RunLocked,
+    StoreError,
+    TooLarge,
+)
 from refold.core.records import Decision
 from refold.core.repair import RepairPlan
 from refold.core.rivumi.claim import SessionRefused, plan_claim
 from refold.core.rivumi.draft import PROMPT, SessionManifest
 from refold.core.rivumi.event_line import event_line
-from refold.core.rivumi.snapshot import Snapshot
+from refold.core.rivumi.snapshot import RESUME_LIMIT, Snapshot
 from refold.core.rivumi.task import Task
+from refold.core.sizes import sized
 from refold.core.store.clock import utc_now
 from refold.core.store.event_writer import EventWriter
 from refold.core.store.files import (
@@ -78,6 +88,8 @@ class SessionStore:
         Raises:
             InvalidRunId: the text is not one safe name of a directory.
         """
+        if not isinstance(run_id, str):
+            raise InvalidRunId(str(run_id))
         odd = run_id.startswith(".") or any(mark in run_id for mark in "/\\\0")
         try:
             long = len(os.fsencode(run_id)) > _NAME_LIMIT
@@ -165,11 +177,18 @@ class SessionStore:
         Raises:
             RunNotFound: there is none.
             BadRecord: it is no object.
+            TooLarge: it is above what is read of a manifest.
             StoreError: it cannot be read.
         """
         path = self.path_of(run_id) / MANIFEST
         fd = open_regular(path)
         try:
+            size = os.fstat(fd).st_size
+            if size > SIDE_LIMIT:
+                raise TooLarge(
+                    f"{shown(path)}: {sized(size)}: a manifest above {sized(SIDE_LIMIT)} is not read",
+                    remedy=f"look at what wrote it: its own program reads none above {sized(RESUME_LIMIT)}",
+                )
             return SessionManifest.read(read_range(fd, 0, SIDE_LIMIT, path))
         finally:
             os.close(fd)
@@ -214,6 +233,8 @@ class SessionStore:
             StoreError: something cannot be read or written.
         """
         directory = self.path_of(run_id)
+        if not isinstance(decisions or {}, Mapping):
+            raise BadRecord("decisions: no mapping from the ids of calls to decisions")
         decided = dict(decisions or {})
         if directory.is_symlink():
             raise NotRegular(f"{shown(directory)}: a symbolic link", remedy="name the directory itself")

@@ -21,6 +21,7 @@ from refold.core.errors import (
     Unreadable,
 )
 from refold.core.rivumi.snapshot import Part, PartState, Snapshot, Workspace
+from refold.core.sizes import sized
 from refold.core.store.files import open_error, open_regular, read_range, shown
 from refold.core.store.lock import holder_of
 from refold.core.store.session_names import (
@@ -223,7 +224,12 @@ def _read(name: str, path: Path, limit: int) -> Part:
         try:
             size = os.fstat(fd).st_size
             if size > limit:
-                return Part(name, "too_large", size=size, detail=f"{size} bytes")
+                return Part(
+                    name,
+                    "too_large",
+                    size=size,
+                    detail=f"{sized(size)}, of which no more than {sized(limit)} are read",
+                )
             data = read_range(fd, 0, limit + 1, path)
         finally:
             os.close(fd)
@@ -232,7 +238,7 @@ def _read(name: str, path: Path, limit: int) -> Part:
     except (NotRegular, NotPermitted, TooLarge, Unreadable) as error:
         return Part(name, _STATES[type(error)], size=size, detail=_what(path, error))
     if len(data) > limit:
-        return Part(name, "too_large", size=len(data), detail=f"more than {limit} bytes")
+        return Part(name, "too_large", size=len(data), detail=f"more than {sized(limit)}")
     return Part(name, "read", data, len(data))
 
 

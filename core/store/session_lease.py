@@ -26,6 +26,7 @@ import msgspec
 from refold.core.errors import LeaseLost, NotRegular, StoreError, TooLarge
 from refold.core.rivumi.draft import SessionManifest
 from refold.core.rivumi.snapshot import RESUME_LIMIT
+from refold.core.sizes import sized
 from refold.core.store.clock import utc_now
 from refold.core.store.files import (
     open_regular,
@@ -175,7 +176,7 @@ class SessionWriterLease:
         data = beating.encode()
         if len(data) > RESUME_LIMIT:
             raise TooLarge(
-                f"{shown(path)}: {len(data)} bytes; its own program resumes none above {RESUME_LIMIT}",
+                f"{shown(path)}: {sized(len(data))}; its own program reads none above {sized(RESUME_LIMIT)}",
                 remedy="give the conversation a summary in the place of its older messages",
             )
         fd = replace_and_keep(path, data)

@@ -163,6 +163,7 @@ class Session:
         """
         with self._one_at_a_time:
             sequence, now = self.last_sequence + 1, self._clock()
+            _require_mappings(data=data, state=state, then=then)
             added = {"messages": messages, "approval_history": approvals, "verification": checks}
             manifest = self._manifest.changed(state or {}, add=added).timed(now).at(sequence)
             if then:
@@ -193,6 +194,7 @@ class Session:
             WriteFailed: it is not known to be on disk; the session is closed.
         """
         with self._one_at_a_time:
+            _require_mappings(state=state)
             self._save(self._manifest.changed(state or {}, add={"messages": messages}).timed(self._clock()))
             return self._manifest
 
@@ -250,6 +252,12 @@ class Session:
             BadRecord: an original would not take it; nothing was written and the session stays open.
             StoreError: it cannot be written; the session is closed.
         """
+        if error and status != "failed":
+            raise BadRecord(
+                f"error: a run that {status} has none; only one that failed (reason and summary say it)"
+            )
+        if isinstance(changed_files, str):
+            raise BadRecord("changed_files: one text, not several paths")
         with self._one_at_a_time:
             files: list[Json] = [*changed_files]
             canonical([reason, error])
@@ -317,6 +325,13 @@ class Session:
             "model_usage": manifest.get("model_usage", []),
             "cost": None,
             "terminal_reason": reason,
-            "error": error[:16_000] if error and status == "failed" else None,
+            "error": error[:16_000] or None,
             "artifacts": {**artifacts, "result": shown(self.directory / "result.json")},
         }
+
+
+def _require_mappings(**given: object) -> None:
+    """Refuse what is no object before anything of it is written."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, Mapping):
+            raise BadRecord(f"{name}: a {type(value).__name__}, not a mapping")

@@ -17,6 +17,7 @@ from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Pending, read_request
 from refold.core.rivumi.snapshot import Part
 from refold.core.rivumi.summary import Found, Parts, standing, summary
+from refold.core.sizes import sized
 from refold.core.store.files import open_error, open_regular, read_range
 from refold.core.store.session_files import SIDE_LIMIT
 from refold.core.store.session_names import EVENTS, MANIFEST
@@ -218,7 +219,12 @@ def read_part(directory: Path, name: str, limit: int) -> Part:
     try:
         size = os.fstat(fd).st_size
         if size > limit:
-            return Part(name, "too_large", size=size, detail=f"{size} bytes")
+            return Part(
+                name,
+                "too_large",
+                size=size,
+                detail=f"{sized(size)}, of which no more than {sized(limit)} are read",
+            )
         data = read_range(fd, 0, limit, path)
     except StoreError as error:
         return _part_of(name, error)
