@@ -229,7 +229,7 @@ def test_nothing_is_overwritten(runs: Path) -> None:
 def test_a_run_has_its_old_name_on_disk_before_it_loses_that_in_the_trash(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carry_out(plan_for(runs / "run.json"))
+    carry_out(plan_for(runs / "a.json"))
     (entry,) = entries([runs])
     done: list[str] = []
     for name in ("link", "fsync", "unlink"):
