@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.app import App
     from textual.pilot import Pilot
+
+    from refold.app.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = Path("/tmp/refold-pictures")
@@ -75,25 +77,31 @@ def runs() -> Iterator[None]:
             shutil.rmtree(RUNS)
 
 
-async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> str:
-    """Show a screen, press keys, and give the SVG."""
-    from textual.screen import Screen
-
+def settings_of(theme: str) -> Settings:
+    """Settings for the runs of the demo and nothing else."""
     from refold.app import demo
-    from refold.app.main import RefoldApp
-    from refold.app.screens.run import RunScreen
-    from refold.app.screens.runs import RunsScreen
     from refold.app.settings import Settings
 
-    roots = demo.roots(RUNS)
-    settings = Settings(
-        roots=roots,
+    return Settings(
+        roots=demo.roots(RUNS),
         state_dir=RUNS / "refold",
         cache_dir=None,
         config_file=RUNS / "config.toml",
         theme=theme,
         utc=True,
     )
+
+
+async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> str:
+    """Show a screen, press keys, and give the SVG."""
+    from textual.screen import Screen
+
+    from refold.app.main import RefoldApp
+    from refold.app.screens.run import RunScreen
+    from refold.app.screens.runs import RunsScreen
+
+    settings = settings_of(theme)
+    roots = settings.roots
 
     def screen() -> Screen[None]:
         if first:
@@ -109,10 +117,10 @@ async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> s
     return without_network(svg)
 
 
-async def settled(app: App[None], pilot: Pilot[None], name: str) -> str:
+async def settled(app: App[None], pilot: Pilot[None], name: str, *, same_for: int = 6) -> str:
     """The picture once it stays the same: the screen polls its files, so it never comes to rest by itself."""
     svg, same = "", 0
-    while same < 6:
+    while same < same_for:
         await pilot.pause(0.1)
         now = app.export_screenshot(title=name)
         svg, same = now, same + 1 if now == svg and _READING not in now else 0
@@ -139,21 +147,88 @@ PICTURES = {
 """By name: the run that is shown, the theme, and the keys that are pressed."""
 
 
-def make() -> dict[str, str]:
-    """Every picture, by its name."""
+FILM = "replay"
+FILM_SIZE = (104, 27)
+FILM_RUN = "refactor-imports"
+FILM_STOP = "tool:run_tests error:yes"
+FILM_WATCHED = "tokens"
+
+
+async def replay() -> str:
+    """A run of the demo, played until a breakpoint stops it; then back to where what is watched changed."""
+    from textual.widgets import Input
+
+    from refold.app.main import RefoldApp
+    from refold.app.screens.run import RunScreen
+
+    sys.path.insert(0, str(ROOT))
+    from screenshots.film import Shown, film
+
+    now = 0.0
+    settings = settings_of("refold-dark")
+    path = settings.roots[0].path / f"{FILM_RUN}.json"
+    screen = RunScreen(path, settings=settings, clock=lambda: now)
+    app = RefoldApp(settings, lambda: screen)
+    shown: list[Shown] = []
+    async with app.run_test(size=FILM_SIZE) as pilot:
+
+        async def shoot(seconds: float) -> None:
+            for field in screen.query(Input):
+                field.cursor_blink = False
+            shown.append(Shown(await settled(app, pilot, "Refold", same_for=3), seconds))
+
+        async def typed(key: str, text: str, seconds: float) -> None:
+            await pilot.press(key)
+            for letter in text:
+                await pilot.press(letter if letter.isalnum() else _KEYS[letter])
+                if letter in " :":
+                    await shoot(0.25)
+            await shoot(seconds)
+            await pilot.press("enter")
+
+        await settled(app, pilot, "Refold")
+        await pilot.press("home", "2")
+        await shoot(1.0)
+        await typed("b", FILM_STOP, 0.9)
+        await pilot.press("greater_than_sign", "greater_than_sign", "space")
+        reader = screen.reader
+        while reader is not None and screen.player.playing:
+            due = screen.player.due(reader.timeline)
+            await shoot(due - now)
+            now, item = due + 1e-6, screen.player.head.item
+            while screen.player.head.item == item:
+                await pilot.pause(0.02)
+        await shoot(2.5)
+        await typed("w", FILM_WATCHED, 0.7)
+        await pilot.press("comma")
+        await shoot(2.5)
+    stop = next(number for number, one in enumerate(shown) if "■" in one.svg)
+    return film(shown, still=stop)
+
+
+_KEYS = {"_": "underscore", ":": "colon", " ": "space"}
+
+
+def make(only: Sequence[str] = ()) -> dict[str, str]:
+    """Every picture by its name, or some of them."""
     os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", TEXTUAL_ANIMATIONS="none", COLORTERM="truecolor")
     os.environ.pop("NO_COLOR", None)
     with runs():
-        return {
+        made = {
             name: asyncio.run(picture(first, theme, keys, "Refold"))
             for name, (first, theme, keys) in PICTURES.items()
+            if not only or name in only
         }
+        if not only or FILM in only:
+            made[FILM] = asyncio.run(replay())
+        return made
 
 
 def main() -> int:
-    """Write the pictures and the README; with `--check` only say what is stale, and fail if anything is."""
+    """Write the README and all pictures, or those named; with `--check` only say what is stale, and fail."""
     readme = ROOT / "README.md"
-    made = {ROOT / "screenshots" / f"{name}.svg": svg for name, svg in make().items()}
+    only = [name for name in sys.argv[1:] if not name.startswith("-")]
+    made = {ROOT / "screenshots" / f"{name}.svg": svg for name, svg in make(only).items()}
     made[readme] = with_keys(readme.read_text())
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     for path in stale:
