@@ -615,5 +615,6 @@ TABLE: Final[tuple[Key, ...]] = (
         "Program",
         priority=True,
     ),
+    Key("app.utc", "U", "utc", "Local time or UTC", "Wherever times stand", "Program"),
     Key("app.help", "question_mark,f1", "help", "Help", "Keys, glyphs and words", "Program", "help"),
 )

@@ -256,6 +256,18 @@ class RefoldApp(Quitting):
                 return True
         return await super().run_action(action, default_namespace, namespaces)
 
+    def action_utc(self) -> None:
+        """Show times in UTC or in local time, on every screen."""
+        import msgspec
+
+        from refold.app.present.times import ShowsTimes
+
+        self.settings = msgspec.structs.replace(self.settings, utc=not self.settings.utc)
+        for screen in self.screen_stack:
+            if isinstance(screen, ShowsTimes):
+                screen.show_times(utc=self.settings.utc)
+        self.notify("Times are in UTC now." if self.settings.utc else "Times are local now.")
+
     def action_command_palette(self) -> None:
         """Open the palette, once."""
         from refold.app.commands import Palette

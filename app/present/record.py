@@ -11,6 +11,7 @@ from refold.app.present import units
 from refold.app.present.json_text import json_lines
 from refold.app.present.layout import BLANK, cell, flow, paragraph
 from refold.app.present.output import Output, unwrap
+from refold.app.present.times import clock
 from refold.app.present.view import View as View
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
@@ -70,13 +71,13 @@ class Subject(NamedTuple):
 
 def record_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:
     """Give the lines of a record, one after the other, for a pane of this width."""
-    yield from heading_lines(subject, width)
+    yield from heading_lines(subject, width, view)
     yield from finding_lines(subject, width)
     yield BLANK
     record = subject.record
     match record:
         case MetaRecord():
-            yield from _meta(record, width)
+            yield from _meta(record, width, view)
         case AssistantRecord():
             yield from _assistant(subject, record, width, view)
         case UserRecord():
@@ -99,7 +100,7 @@ def record_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:
         yield from flow((cell(text, "warn"),), width, 2)
 
 
-def heading_lines(subject: Subject, width: int) -> Iterator[Line]:
+def heading_lines(subject: Subject, width: int, view: View) -> Iterator[Line]:
     """Say which record it is and where it stands."""
     row, where = subject.row, subject.span
     kind = row.kind.capitalize()
@@ -118,7 +119,7 @@ def heading_lines(subject: Subject, width: int) -> Iterator[Line]:
     time = getattr(subject.record, "time", None)
     if time is not None:
         since = f"{units.since_start(subject.seconds)}  " if subject.seconds is not None else ""
-        yield from paragraph(safe.line(f"{since}{time}", 100), width, "dim")
+        yield from paragraph(safe.line(f"{since}{clock(time, view.times)}", 100), width, "dim")
 
 
 def finding_lines(subject: Subject, width: int) -> Iterator[Line]:
@@ -133,7 +134,7 @@ def finding_lines(subject: Subject, width: int) -> Iterator[Line]:
             yield from flow((cell(f"  → {finding.remedy}", "dim"),), width, 4)
 
 
-def _meta(record: MetaRecord, width: int) -> Iterator[Line]:
+def _meta(record: MetaRecord, width: int, view: View) -> Iterator[Line]:
     yield from text_lines(
         record.prompt or "(no prompt)", width, "text" if record.prompt else "dim", _FOLDED, ""
     )
@@ -146,7 +147,7 @@ def _meta(record: MetaRecord, width: int) -> Iterator[Line]:
         if fork.reason:
             yield from field_lines("", fork.reason, width)
     yield from field_lines("version", str(record.version), width)
-    yield from field_lines("created", record.created or "not recorded", width)
+    yield from field_lines("created", clock(record.created, view.times) or "not recorded", width)
     yield from field_lines("interactive", "yes" if record.interactive else "no", width)
     yield from fingerprint_lines(print_, width)
 

@@ -371,9 +371,10 @@ class Loading(NamedTuple):
     finished: bool = False
 
 
-def top_left(total: int, directories: int, loading: Loading, mode: str) -> Line:
-    """Say how many runs there are, and how they are kept up to date."""
+def top_left(total: int, directories: int, loading: Loading, mode: str, zone: str = "") -> Line:
+    """Say how many runs there are, how they are kept up to date, and in which zone their times are."""
     counts = f"{plural(total, 'run')} · {plural(directories, 'directory', 'directories')}"
+    counts += f" · {zone}" if zone else ""
     line = [Cell(Safe(counts)), Cell(Safe("   "))]
     if not loading.finished:
         far = f" {loading.done:,} of {loading.total:,}" if loading.total else ""

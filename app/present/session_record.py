@@ -52,7 +52,7 @@ def event_lines(
         patch: The recorded changes, at the end of a run.
     """
     item = subject.row.item
-    yield from heading_lines(subject, width)
+    yield from heading_lines(subject, width, view)
     kind = timeline.type_of(item)
     if not kind:
         yield from finding_lines(subject, width)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from refold.app.present.times import Times
+
 Scope: TypeAlias = Literal["record", "sum", "whole"]
 """Which changes are shown: of the record, all up to it with long ones folded, all up to it."""
 
@@ -19,5 +21,6 @@ class View(NamedTuple):
     thinking: bool = False
     unfolded: bool = False
     scope: Scope = "record"
+    times: Times = "recorded"
     thinking_key: str = "z"
     unfold_key: str = "Z"

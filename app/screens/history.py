@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,6 +20,7 @@ from refold.app.lines import FixedRows
 from refold.app.loading import slices
 from refold.app.present import history as present
 from refold.app.present.history import HistoryRows
+from refold.app.present.times import zone_of
 from refold.app.safe import Safe
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
@@ -63,7 +64,7 @@ class HistoryScreen(Screen[None]):
         self._words = filter_text
         self._tell = chosen
         self._now = now
-        self._zone = UTC if settings.utc else None
+        self._zone = zone_of(utc=settings.utc)
         self._all: dict[str, Listed] = {}
         self._rows = HistoryRows((), now, self._zone)
         self._wanted = ""
@@ -166,6 +167,13 @@ class HistoryScreen(Screen[None]):
             roots = [(str(root.path), root.origin) for root in self._settings.conversations]
             said = present.nothing_matches(len(self._all)) if self._all else present.nothing(roots)
             self.query_one("#nothing", LinePager).show(FixedRows(said))
+
+    def show_times(self, *, utc: bool) -> None:
+        """Write all times in UTC, or in local time."""
+        self._settings = msgspec.structs.replace(self._settings, utc=utc)
+        self._zone = zone_of(utc=utc)
+        self._draw()
+        self._draw_preview()
 
     def _draw_header(self) -> None:
         width = max(1, self.listing.scrollable_content_region.width - GUTTER)

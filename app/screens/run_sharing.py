@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from textual import work
 
 from refold.app.loading import aside
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from refold.app.outside import Program
     from refold.app.present.lens import Lens
     from refold.app.screens.going_on import Chosen
+    from refold.app.screens.run_pane import RunPane
+    from refold.app.settings import Settings
     from refold.core.store.reader import RunReader
 
 _COUNTED: Final = 64
@@ -28,6 +31,9 @@ _COUNTED: Final = 64
 class RunSharingScreen(RunMovesScreen):
     """A screen of one run that can be shown as an export would show it."""
 
+    pane: RunPane
+    _settings: Settings | None
+
     def __init__(self) -> None:
         super().__init__()
         self._lens_banner = Banner(lambda: self.query_one("#ruler"), id="lens")
@@ -36,10 +42,22 @@ class RunSharingScreen(RunMovesScreen):
         """The item that was copied last, without its secrets."""
 
     def on_mount(self) -> None:
-        """Say so where this is a bundle."""
+        """Show times as it is wanted, and say so where this is a bundle."""
         chosen = self.chosen()
+        if chosen is not None:
+            self._times(utc=chosen.settings.utc)
         if chosen is not None and chosen.settings.bundle:
             Banner(lambda: self.query_one("#ruler"), id="bundle").say(f"▣ {chosen.settings.bundle}", "accent")
+
+    def _times(self, *, utc: bool) -> None:
+        self.pane.view = self.pane.view._replace(times="utc" if utc else "local")
+
+    def show_times(self, *, utc: bool) -> None:
+        """Write all times in UTC, or in local time."""
+        if self._settings is not None:
+            self._settings = msgspec.structs.replace(self._settings, utc=utc)
+        self._times(utc=utc)
+        self.pane.fill()
 
     def seen_through(self, reading: Reading) -> Reading:
         """Give a reading that shows the run as it was shown so far."""

@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -34,6 +34,7 @@ from refold.app.present.runs import (
     top_left,
     top_right,
 )
+from refold.app.present.times import told, zone_of
 from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
 from refold.app.screens.going_on import Chosen
@@ -95,8 +96,8 @@ class RunsScreen(MarkingScreen):
         self._narrowed = asyncio.Event()
         self._narrowed.set()
         self._now = now
-        self._zone = UTC if settings.utc else None
         self._feed = Feed(settings.roots, cache=settings.cache_dir, notes=settings.notes_dir)
+        self._zone = zone_of(utc=settings.utc)
         self._runs = RunList()
         self._narrowing = Narrowing(self._runs)
         self._columns = chosen(settings.columns)
@@ -288,7 +289,8 @@ class RunsScreen(MarkingScreen):
 
     def _draw_top(self) -> None:
         directories = sum(report.state in _WATCHED for report in self._feed.reports)
-        left = top_left(self._runs.total, directories, self._loading, self._mode)
+        zone = told(self._now(), utc=self._zone is not None)
+        left = top_left(self._runs.total, directories, self._loading, self._mode, zone)
         room = self.size.width - cells((*TopBar.BRAND, *left)) - 3
         right = top_right(self._runs, self._narrowing.searched, room)
         self.query_one("#top", TopBar).show(left, right)
@@ -321,6 +323,14 @@ class RunsScreen(MarkingScreen):
         self._details = (_version(run), known)
         if known != NOTHING_KNOWN and self.run == run:
             self._draw_preview()
+
+    def show_times(self, *, utc: bool) -> None:
+        """Write all times in UTC, or in local time."""
+        self._settings = msgspec.structs.replace(self._settings, utc=utc)
+        self._zone = zone_of(utc=utc)
+        self._put_rows(self.run)
+        self._draw_top()
+        self._draw_preview()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what would do nothing."""
