@@ -6,11 +6,14 @@ import argparse
 import json
 import os
 
+import msgspec
+
 from refold.app.agents import agent_json, known_agents
 from refold.app.cli_print import Printer
 from refold.app.lines import Cell
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
+from refold.core.prices import Price
 from refold.core.records import Json
 from refold.core.store.roots import Root
 
@@ -29,6 +32,11 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         printer.line((Cell(Safe("format = "), "key"), Cell(line(_toml(root.hint)))))
     for root in settings.conversations:
         _print_root(root, "# conversations", printer)
+    for model, price in settings.prices.items():
+        printer.text(Safe(""))
+        printer.text(line(f"[prices.{_toml(model)}]"), "key")
+        for key, value in prices_json(price).items():
+            printer.line((Cell(Safe(f"{key} = "), "key"), Cell(line(_toml(value)))))
     for entry in known_agents(settings.agents):
         _print_agent(agent_json(entry), printer)
     if settings.keymap:
@@ -62,9 +70,18 @@ def settings_json(settings: Settings) -> dict[str, Json]:
             {"path": str(root.path), "format": root.hint, "origin": root.origin} for root in settings.roots
         ],
         "conversations": [{"path": str(root.path), "origin": root.origin} for root in settings.conversations],
+        "prices": {model: prices_json(price) for model, price in settings.prices.items()},
         "agents": [agent_json(entry) for entry in known_agents(settings.agents)],
         "allow": list(settings.allow),
     }
+
+
+def prices_json(price: Price) -> dict[str, Json]:
+    """A row of the table of prices: what it says, and nothing that it does not."""
+    values: dict[str, Json] = msgspec.to_builtins(price)
+    if not price.context:
+        del values["context"]
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
 
 def _print_root(root: Root, head: str, printer: Printer) -> None:

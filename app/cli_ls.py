@@ -18,10 +18,11 @@ from refold.app.safe import Safe, fit, line
 from refold.app.settings import Settings
 from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
+from refold.core.prices import bill_json
 from refold.core.store.catalog import Catalog
 from refold.core.store.kept import KeptIndex
 from refold.core.store.roots import RootReport
-from refold.core.summary import RunSummary, summary_json
+from refold.core.summary import RunSummary, bill_of, summary_json
 
 _COLUMNS: Final = 200
 _UNREAD: Final = frozenset({"missing", "not-permitted", "not-a-directory", "unreadable"})
@@ -47,10 +48,14 @@ def list_runs(
     runs, reports = _read(" ".join(map(_as_term, arguments.filter)), settings, now)
     if arguments.json:
         for index in range(len(runs)):
-            printer.json(summary_json(runs[index]))
+            row = summary_json(runs[index])
+            if settings.prices:
+                whole, inherited = bill_of(runs[index], settings.prices)
+                row["cost"] = {**bill_json(whole), "inherited": inherited.amount}
+            printer.json(row)
         return FINE
     if len(runs):
-        _print(RunRows(runs, chosen(settings.columns), lambda: now, zone), printer)
+        _print(RunRows(runs, chosen(settings.columns), lambda: now, zone, settings.prices), printer)
     if runs.hidden:
         printer.note(f"{units.plural(runs.hidden, 'run')} {others}")
     elif not runs.total:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
@@ -11,11 +12,13 @@ from refold.app.cli_run import WrongPlace, item_at, open_run, target
 from refold.app.cli_session import print_state, session_of
 from refold.app.settings import Settings
 from refold.core.errors import EmptyJournal, FoldError, RefoldError, StoreError, TooLarge
+from refold.core.prices import Price
 from refold.core.records import Json
 from refold.core.state_json import state_json
 from refold.core.store.reader import RunReader
 
 _COLUMNS = 100
+Prices = Mapping[str, Price]
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -33,11 +36,11 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                 continue
             with open_run(wanted.run, settings) as reader:
                 if arguments.json:
-                    code = _as_json(reader, name, place, printer, salvage=arguments.salvage)
+                    code = _as_json(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
                 else:
                     if number:
                         printer.raw("\n")
-                    code = _as_text(reader, name, place, printer, salvage=arguments.salvage)
+                    code = _as_text(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
         except MemoryError:
             error = TooLarge(f"{name}: its state does not fit into memory")
             code = _failed(error, name, printer, as_json=arguments.json)
@@ -63,17 +66,26 @@ def _end_of_prefix(
     return item, refused
 
 
-def _as_json(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+def _as_json(
+    reader: RunReader, name: str, place: str | None, printer: Printer, prices: Prices, *, salvage: bool
+) -> int:
     item, refused = _end_of_prefix(reader, name, place, salvage=salvage)
     state = reader.salvaged_at(item) if salvage else reader.state_at(item)
     answer: dict[str, Json] = {"run": name, "ok": True, "state": state_json(state)}
+    if prices:
+        from refold.app.present.money import money_json
+        from refold.app.present.reading import Reading
+
+        answer["cost"] = money_json(Reading(reader).money(item, prices))
     if salvage:
         answer["refused"] = None if refused is None else _why(refused)
     printer.json(answer)
     return FINE
 
 
-def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, *, salvage: bool) -> int:
+def _as_text(
+    reader: RunReader, name: str, place: str | None, printer: Printer, prices: Prices, *, salvage: bool
+) -> int:
     from refold.app.lines import Cell
     from refold.app.present.reading import Reading
     from refold.app.safe import line
@@ -85,7 +97,7 @@ def _as_text(reader: RunReader, name: str, place: str | None, printer: Printer, 
         from refold.app.present.lens import Lens
 
         reading.lens = Lens(reader, printer.redactor.allow)
-    rows = reading.state(item, printer.columns or _COLUMNS)
+    rows = reading.state(item, printer.columns or _COLUMNS, prices=prices or None)
     for row in (row for row in rows if row is not None):
         count(row, printer)
         printer.line(row)

@@ -94,6 +94,19 @@ class RedactConfig(BaseModel):
         return value
 
 
+class PriceConfig(BaseModel):
+    """What a million tokens cost with a model, and how many it can be sent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    cache_create: float | None = Field(default=None, ge=0)
+    context: int = Field(default=0, ge=0)
+    currency: str = Field(default="", max_length=16)
+
+
 class Config(BaseModel):
     """Everything that may stand in the file; each key may be left out."""
 
@@ -106,6 +119,7 @@ class Config(BaseModel):
     roots: list[RootConfig] = []
     keys: dict[str, str] = {}
     agents: dict[str, AgentConfig] = {}
+    prices: dict[str, PriceConfig] = {}
     redact: RedactConfig = RedactConfig()
 
     @field_validator("roots", mode="before")

@@ -14,6 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from refold.app.agents import AgentEntry
     from refold.app.config import Config
+    from refold.core.prices import Price
     from refold.core.store.roots import Root
 
 DEFAULT_THEME = "refold-dark"
@@ -64,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The directories that hold conversations."""
     read_only: bool = False
     """Nothing is written, and no program is started."""
+    prices: Mapping[str, Price] = {}
+    """What tokens cost, by model, as the configuration says it."""
     bundle: str = ""
     """What is said of the bundle that is looked at; empty where it is none."""
     served: bool = False
@@ -128,6 +131,7 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         log_file=state_dir / "refold.log",
         conversations=tuple(conversations),
         read_only=options.read_only,
+        prices=_prices(config) if config is not None else {},
         served=env.get("TEXTUAL_DRIVER", "").endswith(":WebDriver"),
         pager=env.get("PAGER", ""),
         editor=env.get("VISUAL") or env.get("EDITOR", ""),
@@ -169,6 +173,14 @@ def _agents(config: Config, home: Path, base: Path) -> tuple[AgentEntry, ...]:
         )
         for name, said in config.agents.items()
     )
+
+
+def _prices(config: Config) -> dict[str, Price]:
+    if not config.prices:
+        return {}
+    from refold.core.prices import Price
+
+    return {model: Price(**said.model_dump()) for model, said in config.prices.items()}
 
 
 def _expanded(path: str, home: Path, base: Path) -> Path:

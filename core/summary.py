@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from refold.core.keeping import NOTHING, Kept
+from refold.core.prices import Bill, Price, Spent, bill
 from refold.core.records import Json
 from refold.core.status import StatusName
 
@@ -37,6 +39,18 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Results that say is_error."""
     tokens: int = 0
     """Input, output, cache read and cache write together."""
+    spent_input: int = 0
+    """Input tokens without those from or for a cache; the four kinds together are `tokens`."""
+    spent_output: int = 0
+    spent_cache_read: int = 0
+    spent_cache_create: int = 0
+    inherited_input: int = 0
+    """Of these, what a fork took over from its parent; likewise below."""
+    inherited_output: int = 0
+    inherited_cache_read: int = 0
+    inherited_cache_create: int = 0
+    models: int = 1
+    """How many models took tokens; of several of them the row does not say which took what."""
     prompt: str = ""
     problems: tuple[str, ...] = ()
     """The damage codes found, sorted, each once. Shallow: only `verify` decodes every record."""
@@ -63,6 +77,17 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """False while only the head and the tail were read: the counters are not known yet."""
     kept: Kept = NOTHING
     """What is noted about it beside it; no reader of runs sets this, but who joins both."""
+
+
+def bill_of(row: RunSummary, prices: Mapping[str, Price]) -> tuple[Bill, Bill]:
+    """Give what a run cost, and what of it a fork took over from its parent."""
+    if row.models > 1:
+        return Bill(None, unknown=("one model: several took tokens",)), Bill(None)
+    whole = Spent(row.spent_input, row.spent_output, row.spent_cache_read, row.spent_cache_create)
+    part = Spent(
+        row.inherited_input, row.inherited_output, row.inherited_cache_read, row.inherited_cache_create
+    )
+    return bill(prices, ((row.model, whole),)), bill(prices, ((row.model, part),))
 
 
 def summary_json(summary: RunSummary) -> dict[str, Json]:

@@ -28,6 +28,7 @@ from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
     from refold.app.present.lens import Lens
+    from refold.app.present.money import Money, Prices
     from refold.app.present.record import Answer, Subject
     from refold.app.present.state import Moment, PendingCall, StateView
     from refold.app.present.view import View
@@ -173,15 +174,41 @@ class Reading(ReadingChanges):
 
         yield from record_lines(self.subject(index), width, view)
 
-    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line | None]:
+    def money(self, item: int, prices: Prices) -> Money | None:
+        """Give what the run cost up to an item; None where no tokens are recorded, or none read yet."""
+        from refold.app.present.money import money_at
+
+        timeline, upto = self.timeline, self.inherited_to
+        if self.is_window or item < 0 or not timeline.counters(timeline.items - 1).tokens:
+            return None
+        inherited = None if upto is None else timeline.item_at(upto)
+        return money_at(timeline, item, self.models(), prices, inherited=inherited)
+
+    def models(self) -> Sequence[tuple[int, str]]:
+        """Give from which item on which model was used."""
+        meta = self.reader.meta
+        return ((0, meta.fingerprint.model if meta is not None else ""),)
+
+    def state(
+        self, item: int, width: int, *, held: bool = False, prices: Prices | None = None
+    ) -> Iterator[Line | None]:
         """Give the lines of the State pane after an item, None where work was done but no line is ready."""
         from refold.app.present.state import now_lines, print_lines
 
         view = self.state_view(item, held=held)
         yield from now_lines(view, width)
         if view.now is not None:
+            yield from self._money_lines(item, width, prices)
             yield from self.touched(item, width, held=held)
             yield from print_lines(view.now, width)
+
+    def _money_lines(self, item: int, width: int, prices: Prices | None) -> Iterator[Line]:
+        money = None if prices is None else self.money(item, prices)
+        if money is not None:
+            from refold.app.present.money import money_lines
+
+            yield BLANK
+            yield from money_lines(money, width)
 
     def subject(self, index: int) -> Subject:
         """Give what the Record pane shows for a row."""

@@ -12,12 +12,13 @@ from refold.app.lines import Cell, Column, Line, Role
 from refold.app.present.kept import NOTED, STAR, has_note
 from refold.app.present.layout import cell, marked
 from refold.app.present.marks import MARK
+from refold.app.present.money import Prices, amount
 from refold.app.present.run_list import RunList
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
 from refold.core.store.roots import RootReport
-from refold.core.summary import RunSummary
+from refold.core.summary import RunSummary, bill_of
 
 _DAY: Final = 86_400
 _READ: Final = 400
@@ -57,6 +58,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("calls", Safe("Calls"), (6, 6, 6), "right", meaning="calls that the model asked for"),
     Field("errors", Safe("Err"), (4, 4, 4), "right", meaning="results that say error"),
     Field("tokens", Safe("Tokens"), (7, 7, 7), "right", meaning="of all four kinds"),
+    Field("cost", Safe("Cost"), (9, 9, 12), "right", meaning="by the prices of the configuration"),
     Field("size", Safe("Size"), (8, 8, 8), "right", 2, meaning="of the file"),
     Field("created", Safe("Created"), (10, 10, 16), "left", meaning="as the run records it"),
     Field("updated", Safe("Updated"), (10, 10, 10), "right", 2, meaning="when its file changed"),
@@ -75,6 +77,7 @@ _DROPPED_FIRST: Final = (
     "size",
     "tags",
     "star",
+    "cost",
     "agent",
     "calls",
     "tokens",
@@ -130,13 +133,19 @@ class RunRows:
     """The rows of the list as they stand now; the columns are laid out anew where the width is another."""
 
     def __init__(
-        self, runs: RunList, keys: Sequence[str], now: Callable[[], float], zone: tzinfo | None = None
+        self,
+        runs: RunList,
+        keys: Sequence[str],
+        now: Callable[[], float],
+        zone: tzinfo | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.marked: Container[str] = ()
         """The paths of the runs that are marked."""
         self._runs = runs.shown()
         self._keys = tuple(keys)
         self._now = now
+        self._prices = prices or {}
         self._zone = zone
         self._width = -1
         self._columns: tuple[Column, ...] = ()
@@ -213,6 +222,8 @@ class RunRows:
                 return (Cell(safe.fit(Safe(short(run.errors)), width, "right"), "problem"),)
             case "turns" | "calls" | "errors" | "tokens":
                 return _number(run, key, width)
+            case "cost":
+                return _cost(run, width, self._prices)
             case "size":
                 return (Cell(safe.fit(Safe(size(run.size)), width, "right"), "dim"),)
             case "created":
@@ -296,6 +307,14 @@ def _number(run: RunSummary, key: str, width: int) -> Line:
     if not number and key == "errors":
         return (Cell(safe.fit(Safe("·"), width, "right"), "dim"),)
     return (Cell(safe.fit(Safe(short(number)), width, "right"), "number"),)
+
+
+def _cost(run: RunSummary, width: int, prices: Prices) -> Line:
+    if not run.complete or run.status in _BLIND:
+        return _number(run, "turns", width)
+    found, _ = bill_of(run, prices)
+    role: Role = "number" if found.amount is not None else "dim"
+    return (Cell(safe.fit(safe.line(amount(found)), width, "right"), role),)
 
 
 def updated(run: RunSummary, now: float, zone: tzinfo | None = None) -> str:

@@ -11,6 +11,7 @@ from refold.app.present import units
 from refold.app.present.changes import Fate
 from refold.app.present.conversation import WINDOW
 from refold.app.present.layout import BLANK, cell, flow
+from refold.app.present.money import Prices
 from refold.app.present.reading import Reading
 from refold.app.present.record import READ, Answer
 from refold.app.present.rows import TimelineRows
@@ -175,7 +176,13 @@ class SessionReading(Reading):
     def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
         return None
 
-    def state(self, item: int, width: int, *, held: bool = False) -> Iterator[Line | None]:
+    def models(self) -> Sequence[tuple[int, str]]:
+        """Give from which item on which model was used."""
+        return self._events.history.models
+
+    def state(
+        self, item: int, width: int, *, held: bool = False, prices: Prices | None = None
+    ) -> Iterator[Line | None]:
         """Give the lines of the State pane after an item, None where work was done but no line is ready."""
         if self.is_window:
             yield (cell("still reading: known when the whole run was read", "dim"),)
@@ -195,6 +202,7 @@ class SessionReading(Reading):
         )
         yield from session_state_lines(view, width)
         if item >= 0:
+            yield from self._money_lines(item, width, prices)
             yield from self.touched(item, width, held=held)
 
     def changes(self, index: int, width: int, view: View, *, held: bool = False) -> Iterator[Line | None]:

@@ -89,7 +89,8 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         super().__init__()
         self.path = path
         self.timeline = LineList(can_follow=True, id="timeline")
-        self.pane = RunPane(self._place, id="pane", above=self._notes_above)
+        prices = settings.prices if settings is not None else None
+        self.pane = RunPane(self._place, prices, id="pane", above=self._notes_above)
         self.ruler = RunRuler(id="ruler")
         self.find = RunFind()
         self._top = TopBar(id="top")

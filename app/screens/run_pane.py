@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
 from textual import events, on, work
 from textual.containers import Vertical
@@ -23,6 +23,9 @@ from refold.app.safe import Safe
 from refold.app.widgets.bars import LineBar
 from refold.app.widgets.line_pager import LinePager
 from refold.core.errors import RefoldError
+
+if TYPE_CHECKING:
+    from refold.app.present.money import Prices
 
 PaneName = Literal["record", "state", "conversation", "changes", "raw"]
 
@@ -106,6 +109,7 @@ class RunPane(Vertical):
     def __init__(
         self,
         where: Callable[[], Place | None],
+        prices: Prices | None = None,
         *,
         id: str | None = None,  # noqa: A002
         above: Callable[[Place, int], Iterator[Line]] = lambda place, width: iter(()),
@@ -114,12 +118,14 @@ class RunPane(Vertical):
 
         Args:
             where: Tells where the cursor stands.
+            prices: What tokens cost, by model.
             id: The CSS id.
             above: Gives what stands above a record in a pane of a width.
         """
         self._border: tuple[tuple[Region, Size], list[Strip]] | None = None
         super().__init__(id=id)
         self._where = where
+        self._prices = prices
         self._above = above
         self._tabs = PaneTabs(id="pane-tabs")
         self._pager = LinePager(id="pane-lines")
@@ -314,7 +320,7 @@ class RunPane(Vertical):
             yield from self._above(place, width)
             yield from place.reading.record(place.row, width, self.view)
         elif self._open == "state":
-            yield from place.reading.state(item, width, held=place.held)
+            yield from place.reading.state(item, width, held=place.held, prices=self._prices or {})
         elif self._open == "changes":
             yield from place.reading.changes(place.row, width, self.view, held=place.held)
         else:

@@ -101,7 +101,7 @@ class RunsScreen(MarkingScreen):
         self._runs = RunList()
         self._narrowing = Narrowing(self._runs)
         self._columns = chosen(settings.columns)
-        self._rows = RunRows(self._runs, self._columns, now, self._zone)
+        self._rows = RunRows(self._runs, self._columns, now, self._zone, settings.prices)
         self._ages: dict[int, str] = {}
         self._loading = Loading()
         self._mode = ""
@@ -268,7 +268,7 @@ class RunsScreen(MarkingScreen):
     def _put_rows(self, run: RunSummary | None) -> None:
         """Show the rows in their order, with the cursor on a run as high on the screen as it is."""
         cursor = self.listing.cursor
-        self._rows = RunRows(self._runs, self._columns, self._now, self._zone)
+        self._rows = RunRows(self._runs, self._columns, self._now, self._zone, self._settings.prices)
         self._rows.marked = self.marks.paths
         self._ages.clear()
         # Nobody has gone anywhere yet: the newest run stays in view while the list fills.

@@ -145,6 +145,8 @@ class History:
         self._fold = EventsFold(self._calls)
         self._plain: _Changes[_Plain] = []
         self._since: _Changes[Since] = []
+        self.models: _Changes[str] = []
+        """From which item on which model was used."""
         self._lives: list[_Changes[CallLife]] = []
         self._of_item: list[tuple[int, int]] = []
         """Which life an item is about, for the items that are about one."""
@@ -179,6 +181,8 @@ class History:
             fold.resumes,
             fold.reason,
         )
+        if not self.models or self.models[-1][1] != now.model:
+            self.models.append((item, now.model))
         if now != last or not self._plain:
             self._plain.append((item, now))
             since = self._since[-1][1] if self._since else Since()
@@ -315,6 +319,7 @@ class History:
         self._kept = None
         _cut(self._plain, items)
         _cut(self._since, items)
+        _cut(self.models, items)
         _cut(self._of_item, items)
         for lives in self._lives:
             _cut(lives, items)

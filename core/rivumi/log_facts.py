@@ -69,6 +69,10 @@ class LogFacts:
         self.requested = 0
         self.errors = 0
         self.tokens = 0
+        self.spent: tuple[int, ...] = (0, 0, 0)
+        """Input without what was cached, output, cached."""
+        self.models: set[str] = set()
+        """Those that took tokens."""
         self.last_sequence = -1
         self.tail = ""
         """The type of the last event."""
@@ -200,7 +204,13 @@ class LogFacts:
             self._call(kind, sequence, own)
         elif kind == "model.completed":
             self.turns += 1
-            self.tokens += tokens_of(own.object("usage")).total
+            used = tokens_of(own.object("usage"))
+            cached = min(used.cached, used.input)
+            self.tokens += used.total
+            self.spent = tuple(
+                map(sum, zip(self.spent, (used.input - cached, used.output, cached), strict=True))
+            )
+            self.models.add(self.model)
             self.words = own.text("content").strip()[:_LONGEST_WORDS] or self.words
         elif kind in ENDS:
             self.ended, self.reason = ENDS[kind], own.text("terminal_reason")

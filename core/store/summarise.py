@@ -15,6 +15,7 @@ from refold.core.formats import HEAD_BYTES
 from refold.core.formats.registry import format_of
 from refold.core.records import AssistantRecord, MetaRecord
 from refold.core.standing import facts_of, opening_meta
+from refold.core.state import Counters
 from refold.core.status import Facts, derive
 from refold.core.store.files import odd_kind, open_error, open_regular
 from refold.core.store.reader import RunReader
@@ -54,12 +55,30 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
         calls=timeline.calls(last),
         errors=timeline.errors(last),
         tokens=counters.tokens,
+        **_spent("spent", counters),
+        **_spent("inherited", _inherited(timeline, meta)),
         problems=tuple(sorted(set(codes))),
         damaged=sum(map(is_damage, codes)),
         in_flight=_in_flight(timeline),
         last_words=_last_words(reader),
         tools=timeline.tool_names(),
     )
+
+
+def _spent(name: str, counters: Counters) -> dict[str, int]:
+    return {
+        f"{name}_input": counters.in_tokens,
+        f"{name}_output": counters.out_tokens,
+        f"{name}_cache_read": counters.cache_read_tokens,
+        f"{name}_cache_create": counters.cache_create_tokens,
+    }
+
+
+def _inherited(timeline: Timeline, meta: MetaRecord | None) -> Counters:
+    """Give what stands in the prefix that a fork took over."""
+    fork = None if meta is None else meta.forked_from
+    item = None if fork is None else timeline.item_at(fork.seq)
+    return Counters() if item is None else timeline.counters(item)
 
 
 def preview(found: Candidate, *, hint: str) -> RunSummary:
