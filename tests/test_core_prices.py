@@ -81,11 +81,7 @@ def test_state_says_what_a_run_cost_up_to_the_cursor(tmp_path: Path) -> None:
         }  # fmt: skip
         unknown = reading.money(item, {})
         assert unknown is not None
-        assert (
-            said(unknown)
-            .strip()
-            .startswith('cost          not known: the configuration has no [prices."gpt-5"]')
-        )
+        assert said(unknown).strip().startswith('cost          no [prices."gpt-5"] configured')
         text = "\n".join(plain(line) for line in reading.state(item, 60, prices=PRICES) if line is not None)
         assert "0.0035 USD" in text
         assert "cost" not in "\n".join(plain(line) for line in reading.state(item, 60) if line is not None)

@@ -82,7 +82,7 @@ def money_lines(money: Money, width: int) -> Iterator[Line]:
     here = money.here
     if here.amount is None:
         keys = ", ".join(f"[{key}]" for key in here.unknown)
-        yield from _row("cost", (cell(f"not known: the configuration has no {keys}", "dim", 400),), width)
+        yield from _row("cost", (cell(f"no {keys} configured", "dim", 400),), width)
     else:
         cells = [cell(amount(here))]
         if money.whole.amount is not None and money.whole != here:
