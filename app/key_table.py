@@ -22,6 +22,7 @@ Place = Literal[
     "compare",
     "postmortem",
     "mend",
+    "trash",
     "history",
     "chat",
     "chatfork",
@@ -104,6 +105,23 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("runs.tags", "T", "tags", "Tag the run", "Single words; tag: finds them", "Find"),
     Key("runs.name", "E", "name", "Name the run", "Shown in place of its id", "Find"),
     Key("runs.note", "m", "note", "Note the run", "A paragraph of your own; note: finds it", "Find"),
+    Key(
+        "runs.trash",
+        "x",
+        "trash",
+        "Move to the trash",
+        "The marked runs, else this one; the plan first",
+        "Go on",
+    ),
+    Key("runs.trashed", "X", "trashed", "The trash", "What was moved there, and back by u", "Look"),
+    Key(
+        "runs.prune",
+        "P",
+        "prune",
+        "Prune",
+        "Move what the filter shows to the trash; the plan first",
+        "Go on",
+    ),
     Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look"),
     Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
     Key(
@@ -513,6 +531,11 @@ TABLE: Final[tuple[Key, ...]] = (
     # The dialog before a repair or a salvage.
     Key("mend.go", "enter", "go", "Do it", "As it is shown", "Go on", "do it"),
     Key("mend.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
+    # What lies in the trash.
+    Key("trash.put_back", "u", "put_back", "Put it back", "Where it lay, as it was", "Go on", "put back"),
+    Key("trash.delete", "D", "delete", "Delete it for good", "A word is asked for first", "Go on", "delete"),
+    Key("trash.refresh", "R,ctrl+r", "refresh", "Look at the trash again", "", "Program"),
+    Key("trash.back", "escape", "back", "Back to the runs", "", "Program", "back"),
     # Conversations.
     Key("history.open", "enter", "open", "Open the conversation", "Show its turns", "Look", "open"),
     Key(

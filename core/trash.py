@@ -126,8 +126,8 @@ def plan_trash(found: Found, *, suffix: str, kept: Kept = NOTHING, forks: Sequen
         remarks.append("what is noted about it stays, and is there again after a restore")
     if forks:
         named = ", ".join(forks[:3]) + (f" and {len(forks) - 3} more" if len(forks) > 3 else "")
-        are = "is a fork" if len(forks) == 1 else "are forks"
-        remarks.append(f"{named} {are} of it: whole without it, but then their parent is missing")
+        are, parent = ("is a fork", "its parent") if len(forks) == 1 else ("are forks", "their parent")
+        remarks.append(f"{named} {are} of it: whole without it, but then {parent} is missing")
     # The name of a file has at most 255 bytes.
     return TrashPlan(found, f"{found.id[:60]}.{suffix}", tuple(remarks))
 

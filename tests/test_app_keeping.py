@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,25 @@ async def test_the_list_keeps_what_is_typed_and_leaves_the_runs_alone() -> None:
     assert picture(Path("story")) == before
     (notes,) = NotesStore(NOTES).each()
     assert (notes.star, notes.name, notes.tags, notes.note) == (False, "july sweep", ("bug", "two"), "")
+
+
+async def test_what_others_wrote_into_the_notes_commands_nothing() -> None:
+    run = a_run()
+    NotesStore(NOTES).update(run, starring(on=True))
+    file = NotesStore(NOTES).path_of(run)
+    hostile = "a\x1b]0;title\x07\x9b31m\u202eb" * 900
+    records = [{"seq": 2, "sha256": "0", "text": hostile}]
+    values = json.loads(file.read_text()) | {"tags": [hostile] * 50, "name": hostile, "note": hostile}
+    file.write_text(json.dumps(values | {"records": records}))
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down", preview="a␛]0;title")
+        assert not {"\x1b", "\x9b", "\u202e"} & set("".join(shown(pilot.app)))
+        screen = RunScreen(run, settings=pilot.app.screen._settings)  # type: ignore[attr-defined]
+        await pilot.app.push_screen(screen)
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await pilot.press("home", "down")
+        await said(pilot, "▪ Note")
+        assert not {"\x1b", "\x9b", "\u202e"} & set("".join(shown(pilot.app)))
 
 
 async def test_what_another_refold_notes_is_seen() -> None:

@@ -30,6 +30,7 @@ from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.search import SearchScreen
+from refold.app.screens.trash import TrashScreen
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -49,6 +50,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "fork": (ForkScreen,),
     "lineage": (LineageScreen,),
     "compare": (CompareScreen,),
+    "trash": (TrashScreen,),
     "history": (HistoryScreen,),
     "search": (SearchScreen,),
     "chat": (ChatScreen,),
@@ -70,6 +72,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("fork", "pager", "app"),
     ("lineage", "list", "app"),
     ("compare", "list", "app"),
+    ("trash", "list", "app"),
     ("history", "list", "app"),
     ("search", "list", "app"),
     ("chat", "list", "app"),

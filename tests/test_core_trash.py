@@ -20,7 +20,7 @@ from tests.test_readonly import picture
 
 from refold.core.errors import RunExists, RunLocked, StoreError
 from refold.core.keeping import Kept
-from refold.core.store.catalog import Catalog, Root
+from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
 from refold.core.store.trash import TrashChanged, carry_out, plan_for
 from refold.core.store.trash_list import Entry, NotRestored, delete, entries, entry_at, restore
@@ -244,6 +244,17 @@ def test_a_run_has_its_old_name_on_disk_before_it_loses_that_in_the_trash(
     restore(entry)
     steps = [(*done, "")[at + 1] for at, name in enumerate(done) if name == "link"]
     assert steps == ["fsync"] * len(entry.parts)
+
+
+def test_what_happens_in_the_trash_tells_the_list_nothing(runs: Path) -> None:
+    catalog = Catalog([Root(runs, "refold", "test")], cache=None)
+    list(catalog.scan())
+    carry_out(plan_for(runs / "a.json"))
+    entry = Path(only(runs).path)
+    told = list(catalog.refresh([str(runs / "a.json"), str(runs / TRASH), str(entry), str(entry / "a.json")]))
+    assert [type(item).__name__ for item in told if not isinstance(item, Progress)] == ["Gone"]
+    assert not [item for item in catalog.refresh_holders() if not isinstance(item, Progress)]
+    catalog.close()
 
 
 def test_two_of_one_id_lie_side_by_side(runs: Path) -> None:

@@ -137,6 +137,10 @@ class RunList:
         """Give the shown runs in order, as they stand now."""
         return [entry.summary for entry in self._shown.entries]
 
+    def every(self) -> list[RunSummary]:
+        """Give all runs in order, also those that the filter hides."""
+        return [entry.summary for entry in self._all.entries]
+
     def candidates(self) -> list[RunSummary]:
         """Give the runs that pass all of the filter but its text terms, in order."""
         matches = self.filter.matches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -38,7 +38,7 @@ from refold.app.present.times import told, zone_of
 from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
 from refold.app.screens.going_on import Chosen
-from refold.app.screens.marking import MarkingScreen
+from refold.app.screens.trashing import TrashingScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
@@ -66,7 +66,7 @@ _TALL: Final = 36
 _WATCHED: Final = frozenset({"runs", "empty"})
 
 
-class RunsScreen(MarkingScreen):
+class RunsScreen(TrashingScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
@@ -452,6 +452,10 @@ class RunsScreen(MarkingScreen):
         """Look at the notes again: they are another."""
         del path, notes
         self._feed.look_at_notes()
+
+    def look_at(self, paths: Sequence[str]) -> None:
+        """Look again at runs that were moved."""
+        self._feed.look_at(paths)
 
     @on(PromptBar.Changed, "#prompt")
     def _filter_typed(self, event: PromptBar.Changed) -> None:

@@ -1,0 +1,199 @@
+"""What is said of the trash: the plan before runs are moved there, what lies there, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+from typing import Final
+
+from refold.app import safe
+from refold.app.lines import Cell, Line, Role
+from refold.app.present import units
+from refold.app.present.layout import BLANK, cell, fit, flow
+from refold.app.safe import EMPTY, Safe, line
+from refold.app.trashing import Moved, Moving
+from refold.core.prune import Spared
+from refold.core.store.trash_list import Entry
+from refold.core.trash import bytes_of
+
+_TEXT: Final = 2000
+_NAMED: Final = 100
+_FEW: Final = 3
+"""So many runs are told with every file that is moved."""
+
+Said = tuple[Safe, Role]
+
+
+def title(movings: Sequence[Moving]) -> Safe:
+    """Name what is to be moved."""
+    if len(movings) == 1:
+        return line(f"Move {_name(movings[0])} to the trash", 80)
+    return Safe(f"Move {units.plural(len(movings), 'run')} to the trash")
+
+
+def plan_said(movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> list[Said]:
+    """Say what would be moved and where to, what stays and why, as paragraphs of a dialog."""
+    said: list[Said] = []
+    for moving in movings[:_NAMED]:
+        said += _one(moving, whole=len(movings) <= _FEW)
+    if len(movings) > _NAMED:
+        said.append((Safe(f"and {len(movings) - _NAMED:,} more"), "dim"))
+    for each in spared[:_NAMED]:
+        said.append((line(f"{each.run.kept.name or each.run.id} stays: {each.why}", _TEXT), "dim"))
+    if len(spared) > _NAMED:
+        said.append((Safe(f"and {len(spared) - _NAMED:,} more stay"), "dim"))
+    going = [moving.plan for moving in movings if not moving.plan.refused]
+    said.append((EMPTY, "text"))
+    if not going:
+        return [*said, (Safe("Nothing would be moved."), "warn")]
+    count, size = units.plural(len(going), "run"), units.size(bytes_of(going))
+    said.append((Safe(f"{count}, {size}. Nothing is deleted: X shows the trash and puts runs back."), "text"))
+    places = sorted({plan.target.rpartition("/")[0] for plan in going})
+    said += [(line(f"to {place}", _TEXT), "dim") for place in places[:_FEW]]
+    return said
+
+
+def _one(moving: Moving, *, whole: bool) -> Iterator[Said]:
+    plan, run = moving.plan, moving.run
+    if plan.refused:
+        yield line(plan.sentence, _TEXT), "problem"
+        for reason in plan.found.against:
+            if reason.remedy:
+                yield line(f"  → {reason.remedy}", _TEXT), "dim"
+        return
+    yield line(f"{_name(moving)}  {run.status}  {units.size(plan.found.bytes)}", _TEXT), "strong"
+    for part in plan.found.parts if whole else ():
+        what = {"run": "the run", "side": "what a repair cut off", "lock": "its lock"}[part.kind]
+        size = plan.found.bytes if plan.found.directory else part.size
+        yield line(f"  {part.name}  {units.size(size)}  {what}", _TEXT), "dim"
+    for remark in plan.remarks:
+        yield line(f"  {remark}", _TEXT), "warn"
+
+
+def _name(moving: Moving) -> str:
+    return moving.run.kept.name or moving.run.id
+
+
+def result_said(results: Sequence[Moved]) -> str:
+    """Say what came of a plan."""
+    stayed = [moved for moved in results if moved.error is not None]
+    gone = f"{units.plural(len(results) - len(stayed), 'run')} in the trash. X shows them and puts them back."
+    if not stayed:
+        return gone
+    why = f"{_name(stayed[0].moving)}: {stayed[0].error}"
+    return (
+        f"{gone} {len(stayed):,} stayed; {why}" if len(stayed) < len(results) else f"Nothing was moved: {why}"
+    )
+
+
+class TrashRows:
+    """The rows of the trash."""
+
+    def __init__(self, entries: Sequence[Entry], said: Sequence[tuple[str, Role]], now: float) -> None:
+        """Show entries, each with a few words about what can be done with it."""
+        self.entries = entries
+        self._said = said
+        self._now = now
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def line(self, index: int, width: int) -> Line:
+        """Give the row of an entry."""
+        entry = self.entries[index]
+        words, role = self._said[index]
+        return fit(
+            (
+                Cell(_padded(entry.id, 30), "strong"),
+                Cell(_padded(entry.status, 16), "dim"),
+                cell(f"{units.size(entry.bytes):>9}  ", "number"),
+                cell(f"{_ago(entry, self._now):>8}  ", "dim"),
+                Cell(_padded(words, 22), role),
+                cell(entry.prompt, "text", 200),
+            ),
+            width,
+        )
+
+
+def heading(width: int) -> Line:
+    """Give the names of the columns."""
+    names = f"{'Run':30}{'Status':16}{'Size':>9}  {'Moved':>8}  {'':22}Prompt"
+    return fit((Cell(Safe(names), "dim"),), width)
+
+
+def words_of(entry: Entry, until: datetime | None, *, due: bool) -> tuple[str, Role]:
+    """Say in a few words what can be done with an entry."""
+    match entry.state:
+        case "part":
+            return "a part never left", "warn"
+        case "unknown":
+            return "manifest unreadable", "warn"
+        case "newer":
+            return "of a newer Refold", "warn"
+        case "deleting":
+            return "half deleted", "warn"
+    if due:
+        return "may be deleted", "accent"
+    return ("", "dim") if until is None else (f"kept until {until:%Y-%m-%d}", "dim")
+
+
+def entry_lines(entry: Entry, width: int, zone: tzinfo | None) -> list[Line]:
+    """Say what is put back and where to, before it is asked for."""
+    lines: list[Line] = []
+    if entry.state == "newer":
+        lines += flow((cell("A newer Refold put this here: update, then put it back.", "warn"),), width)
+    elif entry.state == "deleting":
+        lines += flow((cell("Its deletion was cut short. D goes on with it.", "warn"),), width)
+    else:
+        lead = (Cell(Safe("u"), "key"), cell(" puts it back to ", "dim"))
+        lines += flow((*lead, cell(entry.home, "text", _TEXT)), width, 2)
+        names = ", ".join(part.name for part in entry.parts)
+        lines += flow((cell(names, "dim", _TEXT), cell(" with their modes and times", "dim")), width, 2)
+    if entry.state == "unknown":
+        lines += flow((cell("What lay where is not recorded: everything here is put back.", "warn"),), width)
+    lines.append(BLANK)
+    moved = _moment(entry)
+    when = "" if moved is None else f"moved {moved.astimezone(zone):%Y-%m-%d %H:%M} · "
+    lines += flow((cell(f"{when}{entry.path}", "dim", _TEXT),), width, 2)
+    if entry.prompt:
+        lines += flow((cell(entry.prompt, "text", _TEXT),), width, 2)
+    return lines
+
+
+def top(entries: Sequence[Entry], days: int) -> tuple[Line, Line]:
+    """Say how much lies in the trash, and for how long."""
+    size = units.size(sum(entry.bytes for entry in entries))
+    left = (cell("trash  ", "strong"), cell(f"{units.plural(len(entries), 'run')} · {size}"))
+    right = (cell(f"kept for {units.plural(days, 'day')}; nothing is deleted by itself", "dim"),)
+    return left, right
+
+
+def nothing(roots: int) -> list[Line]:
+    """Say that the trash is empty, and how something gets there."""
+    return [
+        (
+            cell("The trash is empty.", "strong"),
+            cell(f" {units.plural(roots, 'directory', 'directories')}", "dim"),
+        ),
+        (),
+        (Cell(Safe("x"), "key"), cell(" in the list of runs moves one here", "dim")),
+    ]
+
+
+def _padded(text: str, width: int) -> Safe:
+    return Safe(f"{safe.fit(line(text, 200), width - 1)} ")
+
+
+def _moment(entry: Entry) -> datetime | None:
+    try:
+        return datetime.fromisoformat(entry.time[:40])
+    except ValueError:
+        return None
+
+
+def _ago(entry: Entry, now: float) -> str:
+    moved = _moment(entry)
+    try:
+        return "" if moved is None else units.ago(max(0.0, now - moved.timestamp()))
+    except (OverflowError, OSError):
+        return ""

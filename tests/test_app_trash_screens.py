@@ -1,0 +1,219 @@
+"""The trash by keys: no move before its plan, back by one key, gone for good only by a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests import story
+from tests.on_screen import shown, type_into, until
+from tests.test_app_runs_snapshots import app, settled
+from tests.test_core_trash import without_changes
+from textual.app import App
+from textual.pilot import Pilot
+
+from refold.app.main import RefoldApp
+from refold.app.present.trash import plan_said, title
+from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.screens.trash import TrashScreen
+from refold.app.screens.trashing import TrashPlanScreen
+from refold.app.settings import Settings
+from refold.app.trashing import Moving
+from refold.core.keeping import Kept
+from refold.core.prune import Spared
+from refold.core.store.lock import RunLock
+from refold.core.store.trash_list import Entry
+from refold.core.summary import RunSummary
+from refold.core.trash import TRASH, Found, Part, Reason, plan_trash
+
+Compare = Callable[..., bool]
+RUNS = Path("story")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    story.tell(RUNS)
+
+
+async def said(pilot: Pilot[None], text: str) -> None:
+    await until(pilot, lambda: any(text in row for row in shown(pilot.app)))
+
+
+async def plan_shown(pilot: Pilot[None], *pressed: str) -> TrashPlanScreen:
+    await pilot.press(*pressed)
+    await until(pilot, lambda: isinstance(pilot.app.screen, TrashPlanScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, TrashPlanScreen)
+    await pilot.pause()
+    return screen
+
+
+async def trash_shown(pilot: Pilot[None]) -> TrashScreen:
+    await pilot.press("X")
+    await until(pilot, lambda: isinstance(pilot.app.screen, TrashScreen) and pilot.app.screen.is_read)
+    screen = pilot.app.screen
+    assert isinstance(screen, TrashScreen)
+    return screen
+
+
+def there() -> set[str]:
+    return {path.name for path in RUNS.iterdir()}
+
+
+async def test_a_run_goes_after_its_plan_and_comes_back() -> None:
+    before = without_changes(RUNS)
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down")
+        await plan_shown(pilot, "x")
+        await said(pilot, "Move billing-sweep to the trash")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert without_changes(RUNS) == before
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await until(pilot, lambda: "billing-sweep.json" not in there())
+        await said(pilot, "11 runs")
+        trash = await trash_shown(pilot)
+        await said(pilot, "puts it back to")
+        await pilot.press("u")
+        await until(pilot, lambda: trash.entry is None)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        await pilot.press("R")
+        await said(pilot, "12 runs")
+    assert without_changes(RUNS) == before
+
+
+async def test_marked_runs_go_together_and_a_held_one_stays() -> None:
+    lock = RunLock.take(RUNS / "fix-add.lock")
+    try:
+        async with app("story").run_test(size=(120, 40)) as pilot:
+            await settled(pilot)
+            await pilot.press("down", "space", "down", "space", "down", "space")
+            await plan_shown(pilot, "x")
+            await said(pilot, "Move 3 runs to the trash")
+            await said(pilot, "fix-add stays: process")
+            await pilot.press("enter")
+            await until(pilot, lambda: TRASH in there() and len(list((RUNS / TRASH).iterdir())) == 2)
+            await said(pilot, "10 runs")
+            screen = pilot.app.screen
+            assert isinstance(screen, RunsScreen)
+            assert len(screen.marks.runs) == 1
+    finally:
+        lock.release()
+    assert "fix-add.json" in there()
+
+
+async def test_a_plan_that_moves_nothing_cannot_be_agreed_to() -> None:
+    (RUNS / TRASH).write_text("")
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down")
+        screen = await plan_shown(pilot, "x")
+        assert screen.check_action("go", ()) is None
+        await said(pilot, "Nothing would be moved")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert pilot.app.screen is screen
+    assert "billing-sweep.json" in there()
+
+
+async def test_a_prune_takes_what_the_filter_shows_and_never_all() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "P")
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert any("filter first" in toast.message for toast in pilot.app._notifications)
+        await type_into(pilot, "slash", "before:5d")
+        await until(pilot, lambda: any("hidden" in row for row in shown(pilot.app)))
+        await plan_shown(pilot, "P")
+        await said(pilot, "Move 6 runs to the trash")
+        await pilot.press("enter")
+        await until(pilot, lambda: TRASH in there() and len(list((RUNS / TRASH).iterdir())) == 6)
+
+
+async def test_only_the_word_deletes() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down")
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await until(pilot, lambda: "billing-sweep.json" not in there())
+        trash = await trash_shown(pilot)
+        for words in ("", "yes", "delet"):
+            await type_into(pilot, "D", words)
+        assert trash.entry is not None
+        assert len(list((RUNS / TRASH).iterdir())) == 1
+        await type_into(pilot, "D", "delete")
+        await until(pilot, lambda: trash.entry is None)
+    assert TRASH not in there()
+
+
+async def test_what_lies_there_now_is_said() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down")
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await until(pilot, lambda: "billing-sweep.json" not in there())
+        await trash_shown(pilot)
+        (RUNS / "billing-sweep.json").write_text("")
+        await pilot.press("u")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NoticeScreen))
+        await said(pilot, "something lies there now")
+
+
+def _settings() -> Settings:
+    return Settings((), Path("state"), None, Path("config.toml"), utc=True)
+
+
+def test_the_plan_of_a_prune(snap_compare: Compare) -> None:
+    def found(name: str, size: int, *against: Reason) -> Found:
+        parts = (Part(f"{name}.json", "run", size, 0o600, 1, 1), Part(f"{name}.lock", "lock", 0, 0o600, 1, 2))
+        return Found(f"/runs/{name}.json", "/runs", name, parts, size, against)
+
+    runs = [
+        RunSummary(name, f"/runs/{name}.json", status="completed") for name in ("nightly", "sweep", "busy")
+    ]
+    held = Reason("locked", "process 4711 (agent run) holds it", "wait until it ends, or end it")
+    movings = [
+        Moving(runs[0], plan_trash(found("nightly", 3500), suffix="0a")),
+        Moving(runs[1], plan_trash(found("sweep", 12_000_000), suffix="0b", forks=["sweep-2"])),
+        Moving(runs[2], plan_trash(found("busy", 12, held), suffix="0c")),
+    ]
+    spared = [Spared(RunSummary("kept", "/runs/kept.json", kept=Kept(star=True)), "it is starred")]
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await pilot.app.push_screen(TrashPlanScreen(title(movings), plan_said(movings, spared), moves=True))
+        await pilot.pause()
+
+    given = _settings()
+    shown_app: App[None] = RefoldApp(given, lambda: RunsScreen(given, now=lambda: story.NOW))
+    assert snap_compare(shown_app, terminal_size=(100, 30), run_before=ready)
+
+
+def test_the_trash(snap_compare: Compare) -> None:
+    def entry(name: str, state: str, time: str, **more: object) -> Entry:
+        parts = (Part(f"{name}.json", "run", 1, 0o600, 1, 1), Part(f"{name}.lock", "lock", 0, 0o600, 1, 2))
+        return Entry(f"/runs/{TRASH}/{name}.0a", "/runs", name, state, time, parts, 3500, **more)  # type: ignore[arg-type]
+
+    entries = [
+        entry("nightly-0712", "whole", "2026-07-24T15:20:00Z", status="crashed", prompt="audit the log"),
+        entry("old-sweep", "whole", "2026-06-01T09:00:00Z", status="completed", prompt="reconcile July"),
+        entry("cut\x1b[2Jshort", "part", "2026-07-20T09:00:00Z", prompt="rename \u202ethe notes"),
+        entry("nobody-knows", "unknown", "yesterday"),
+        entry("from-later", "newer", ""),
+        entry("half", "deleting", "2026-07-01T09:00:00Z"),
+    ]
+
+    async def ready(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        assert isinstance(screen, TrashScreen)
+        await until(pilot, lambda: screen.is_read)
+        await pilot.press("down", "down")
+        await pilot.pause()
+
+    given = _settings()
+    shown_app: App[None] = RefoldApp(
+        given, lambda: TrashScreen(given, look=lambda _: entries, now=lambda: story.NOW)
+    )
+    assert snap_compare(shown_app, terminal_size=(110, 28), run_before=ready)
