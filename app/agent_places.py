@@ -39,3 +39,17 @@ def _roots(env: Mapping[str, str], home: Path, variables: tuple[str, ...], below
         usual.append(legacy)
     known = dict.fromkeys(root.path for root in named)
     return (*named, *(root for root in usual if root.path not in known))
+
+
+def program_of_root(root: Path, env: Mapping[str, str], home: Path) -> str:
+    """Give the program whose own directory of runs this is; empty where it is not that of exactly one."""
+    place = os.path.realpath(root)
+    owners = {_PROGRAMS[0]: "RIVUMI_RUN_ROOT", _PROGRAMS[1]: "LOOPLANE_RUN_ROOT"}
+    state = Path(env.get("XDG_STATE_HOME", home / ".local" / "state")).absolute()
+    found = [
+        program
+        for program, variable in owners.items()
+        if place == os.path.realpath(state / program / "runs")
+        or (env.get(variable) and place == os.path.realpath(env[variable]))
+    ]
+    return found[0] if len(found) == 1 else ""

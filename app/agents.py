@@ -27,6 +27,7 @@ from refold.core.store.run_id import is_run_id, is_segment
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.rivumi.manifest import Manifest, Request
 
 NATIVE: Final = "refold"
 PROGRAM: Final = "refold"
@@ -94,7 +95,14 @@ class RunAgent:
     """The agent of one run."""
 
     def __init__(
-        self, entry: AgentEntry, run: Path, notes: Notes, *, factory: str = "", config: str = ""
+        self,
+        entry: AgentEntry,
+        run: Path,
+        notes: Notes,
+        *,
+        factory: str = "",
+        config: str = "",
+        why: str = "",
     ) -> None:
         """Join what is known.
 
@@ -104,8 +112,10 @@ class RunAgent:
             notes: what is noted about the run.
             factory: what the user names now; wins over notes and configuration.
             config: likewise.
+            why: what a person should know about how the agent was found.
         """
         self.entry = entry
+        self.why = why
         self.run = run.absolute()
         self.native = entry.format in ("", NATIVE)
         self.of_directory = entry.format in _OF_DIRECTORIES
@@ -234,22 +244,43 @@ def agent_of(
     return RunAgent(_entry(run, format_name, settings.agents), run, notes, factory=factory, config=config)
 
 
-def session_agent(run: Path, repository: str, configured: Sequence[AgentEntry], notes: Notes) -> RunAgent:
+def session_agent(
+    run: Path,
+    repository: str,
+    configured: Sequence[AgentEntry],
+    notes: Notes,
+    *,
+    manifest: Manifest | None = None,
+    request: Request | None = None,
+) -> RunAgent:
     """Give the program that goes on with a run directory, started in the repository of its task.
 
-    Which one tells the root: looplane does not look where rivumi keeps its runs (formats/rivumi.md 1); of
-    others it is the one that is installed.
+    Which one says the configuration, then what is recorded (`app.session_program`); of several that can it is
+    the first that is installed.
+
+    Args:
+        run: the directory.
+        repository: where its program is started.
+        configured: the agents of the configuration.
+        notes: what is noted about the run.
+        manifest: what the run claims.
+        request: what it was asked to do.
     """
+    from refold.app.session_program import programs_of
+
     known = [entry for entry in known_agents(configured) if entry.format in _OF_DIRECTORIES]
     beside = os.path.realpath(run.absolute().parent)
     named = [entry for entry in known if entry.directory and os.path.realpath(entry.directory) == beside]
-    general = [entry for entry in known if not entry.directory]
-    if "looplane" in Path(beside).parts[-3:]:
-        general = [entry for entry in general if entry.format == "looplane"] or general
+    programs = programs_of(run, manifest, request)
+    general = [
+        entry for name in programs.names for entry in known if entry.format == name and not entry.directory
+    ]
     installed = [entry for entry in general if entry.resume and shutil.which(entry.resume[0]) is not None]
     entry = (named or installed or general)[0]
     cwd = repository if entry.cwd == HERE else entry.cwd
-    return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes)
+    why = programs.why if entry.format == programs.names[0] else programs.instead or programs.why
+    why = "" if named else why
+    return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes, why=why)
 
 
 def known_agents(configured: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:

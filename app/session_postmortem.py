@@ -25,8 +25,11 @@ def session_postmortem(session: SessionReader, settings: Settings, now: float) -
     """
     request = session.request
     repository = "" if request is None else request.repository
-    agent = session_agent(session.path, repository, settings.agents, notes_of(settings).read(session.path))
-    known = known_session(session, now=now, problem=agent.problem())
+    noted = notes_of(settings).read(session.path)
+    agent = session_agent(
+        session.path, repository, settings.agents, noted, manifest=session.manifest, request=request
+    )
+    known = known_session(session, now=now, problem=agent.problem(), program=agent.why)
     return explain_session(known, session.bytes_at)
 
 

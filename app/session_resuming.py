@@ -35,11 +35,16 @@ def prepared_session(path: Path, settings: Settings, *, last_point: int | None =
         StoreError: it cannot be looked into.
     """
     snapshot = read_run(path)
-    request = read_snapshot(snapshot).request
+    reading = read_snapshot(snapshot)
+    request = reading.request
     notes = NotesStore(settings.notes_dir).read(path)
     repository = "" if request is None else request.repository
-    agent = session_agent(path, repository, settings.agents, notes)
-    facts = session_facts(snapshot, str(path), now=time.time(), problem=agent.problem())
+    agent = session_agent(
+        path, repository, settings.agents, notes, manifest=reading.manifest, request=request
+    )
+    facts = session_facts(
+        snapshot, str(path), now=time.time(), problem=agent.problem(), program=agent.why, reading=reading
+    )
     return Prepared(
         facts=facts,
         agent=agent,

@@ -20,7 +20,10 @@ from refold.app.present.resume_plan import undecided
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
+from refold.app.session_program import programs_of
+from refold.app.session_resuming import prepared_session
 from refold.app.settings import Settings
+from refold.core.rivumi.plan import SessionFacts
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 
@@ -204,6 +207,13 @@ class TestResume:
         assert codes(refold("resume", run, "--plan", "--json")) == ["original:workspace", "workspace"]
 
 
+def older(run: Path) -> Path:
+    """Take out of the files of a run what the newest program writes alone."""
+    edit(run / "session.json", lambda claims: claims.pop("verified_workspace_fingerprint", None))
+    edit(run / "request.json", lambda task: task.pop("attachments", None))
+    return run
+
+
 class TestProgram:
     def test_looplane_where_only_that_is_installed(
         self, refold: Any, tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,10 +226,55 @@ class TestProgram:
         self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program("looplane", tmp_path, monkeypatch)
-        run = fresh(case("03-running-clean", tmp_path / "looplane", repository))
+        run = older(fresh(case("03-running-clean", tmp_path / "looplane", repository)))
         assert refold("resume", run, "--plan", "--json").row["command"][0] == "looplane"
-        other = fresh(case("03-running-clean", tmp_path / "other", repository))
+        other = older(fresh(case("03-running-clean", tmp_path / "other", repository)))
         assert refold("resume", other, "--plan", "--json").row["command"][0] == "rivumi"
+
+    def test_what_only_the_newest_program_writes_goes_to_it_wherever_it_lies(
+        self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = fresh(case("03-running-clean", tmp_path / "rivumi", repository))
+        refused = "its files have keys of looplane, which is not installed: rivumi may refuse it"
+        facts = prepared_session(run, settings(tmp_path / "home")).facts
+        assert isinstance(facts, SessionFacts)
+        assert (facts.program, refold("resume", run, "--plan", "--json").row["command"][0]) == (
+            refused,
+            "rivumi",
+        )
+        program("looplane", tmp_path, monkeypatch)
+        assert refold("resume", run, "--plan", "--json").row["command"][0] == "looplane"
+        edit(older(run) / "request.json", lambda task: task.update(attachments=[]))
+        assert refold("resume", run, "--plan", "--json").row["command"][0] == "looplane"
+
+    @pytest.mark.parametrize(
+        ("place", "env", "names", "words"),
+        [
+            ("state/rivumi/runs", {}, ("rivumi", "looplane"), ""),
+            ("state/looplane/runs", {}, ("looplane",), ""),
+            ("mine", {"RIVUMI_RUN_ROOT": "mine"}, ("rivumi", "looplane"), ""),
+            ("rivumi", {"LOOPLANE_RUN_ROOT": "rivumi"}, ("looplane",), ""),
+            (
+                "mine",
+                {"RIVUMI_RUN_ROOT": "mine", "LOOPLANE_RUN_ROOT": "mine"},
+                ("rivumi", "looplane"),
+                "neither",
+            ),
+            ("copies/looplane", {}, ("looplane",), "looplane is a guess by its path"),
+            ("copies/rivumi/x", {}, ("rivumi", "looplane"), "rivumi is a guess by its path"),
+            ("elsewhere", {}, ("rivumi", "looplane"), "neither its files nor its place"),
+        ],
+    )
+    def test_the_root_says_which_program_and_a_guess_is_said_to_be_one(
+        self, tmp_path: Path, place: str, env: dict[str, str], names: tuple[str, ...], words: str
+    ) -> None:
+        home = tmp_path / "h"
+        given = {"XDG_STATE_HOME": str(home / "state")}
+        given |= {name: str(home / value) for name, value in env.items()}
+        found = programs_of(home / place / "run", None, None, env=given, home=home)
+        assert found.names == names
+        assert words in found.why
+        assert bool(found.why) == bool(words)
 
     def test_an_id_that_looks_like_an_option(
         self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path

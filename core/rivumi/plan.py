@@ -50,9 +50,19 @@ class SessionFacts(msgspec.Struct, frozen=True):
     found: Found
     problem: str = ""
     """Why its program cannot be started; empty where it can."""
+    program: str = ""
+    """What a person should know about how the program was found."""
 
 
-def session_facts(snapshot: Snapshot, path: str, *, now: float, problem: str = "") -> SessionFacts:
+def session_facts(
+    snapshot: Snapshot,
+    path: str,
+    *,
+    now: float,
+    problem: str = "",
+    program: str = "",
+    reading: Reading | None = None,
+) -> SessionFacts:
     """Read and judge a run once, for every plan that is made of it.
 
     Args:
@@ -60,8 +70,11 @@ def session_facts(snapshot: Snapshot, path: str, *, now: float, problem: str = "
         path: the directory.
         now: seconds since 1970: the time that a dead process is charged for ends here.
         problem: why its program cannot be started; empty where it can.
+        program: what a person should know about how the program was found.
+        reading: what the snapshot means, where that is known already.
     """
-    return SessionFacts(path, read_snapshot(snapshot), verdict(snapshot, now=now), problem)
+    reading = reading or read_snapshot(snapshot)
+    return SessionFacts(path, reading, verdict(snapshot, now=now), problem, program)
 
 
 def plan_session_resume(
@@ -106,7 +119,7 @@ def plan_session_resume(
         forced=request.force and any(reason.code == _OVER for reason in found.ours.reasons),
         repair=None,
         command=None if command is None or outcome == "refuse" else tuple(command),
-        notes=tuple(note.message for note in found.ours.notes),
+        notes=(*(note.message for note in found.ours.notes), *([facts.program] if facts.program else [])),
         answers=TwoAnswers(found.original.ok, found.original.code, found.ours.outcome),
     )
 

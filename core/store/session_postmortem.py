@@ -22,7 +22,12 @@ _TRIES = 4
 
 
 def known_session(
-    session: SessionReader, snapshot: Snapshot | None = None, *, now: float, problem: str = ""
+    session: SessionReader,
+    snapshot: Snapshot | None = None,
+    *,
+    now: float,
+    problem: str = "",
+    program: str = "",
 ) -> KnownSession:
     """Give what is known of a run directory whose log is indexed to its end.
 
@@ -31,13 +36,14 @@ def known_session(
         snapshot: Its files as they were read; they are read now where this is left out.
         now: Seconds since 1970.
         problem: Why its program cannot be started; empty where it can.
+        program: What a person should know about how the program was found.
 
     Raises:
         StoreError: it cannot be read.
     """
     snapshot = session.snapshot() if snapshot is None else snapshot
     timeline = session.timeline
-    facts = session_facts(snapshot, str(session.path), now=now, problem=problem)
+    facts = session_facts(snapshot, str(session.path), now=now, problem=problem, program=program)
     before = fork_before(facts)
     last = timeline.items - 1 if before is None else timeline.item_at(before)
     item = None if last is None or last < 0 else timeline.legal_item(last)
