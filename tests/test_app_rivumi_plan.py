@@ -380,7 +380,6 @@ async def test_a_plan_that_takes_long_is_left_at_once(
         await until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
         screen = pilot.app.screen
         assert isinstance(screen, ForkScreen)
-        await until(pilot, lambda: screen.is_planning)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         await until(pilot, lambda: screen.is_let_go)

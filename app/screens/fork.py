@@ -125,11 +125,6 @@ class ForkScreen(ModalScreen[Forked | None]):
         return self._draft is not None and not self._planning
 
     @property
-    def is_planning(self) -> bool:
-        """Whether a plan is being made."""
-        return self._planning
-
-    @property
     def is_let_go(self) -> bool:
         """Whether the screen is left, and nothing reads from the parent any more."""
         return self._left and not self._plans
