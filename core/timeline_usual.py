@@ -50,9 +50,8 @@ class UsualLines:
         llm, results, calls, remote, errors = fold.llm, fold.results, fold.calls, fold.remote, fold.errors
         left, messages, role, iteration = fold.left, fold.messages, fold.last_role, fold.iteration
         rows: list[tuple[int | float, ...]] = []
-        for line in lines:
-            found = read(line)
-            if found is None or found.seq != seen + 1:
+        for line, found in zip(lines, read(lines), strict=False):
+            if found.seq != seen + 1:
                 break
             flags, link = _PLAIN, -1
             if (answer := found.tool_result) is not None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests import generate
 from tests.rivumi_cases import make
 
 from refold.core.formats import wire_decoder
-from refold.core.formats.wire_quick import WireLine, read_wire
+from refold.core.formats.wire_quick import WireLine, read_wire, read_wire_lines
 from refold.core.records import Message, MetaRecord, UserRecord
 from refold.core.store.catalog import Catalog, Root
 from refold.core.store.journal import JournalStore
@@ -35,7 +35,12 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(line))
         return read_wire(line)
 
+    def counting_lines(lines: Sequence[bytes]) -> list[WireLine]:
+        sizes.extend(map(len, lines))
+        return read_wire_lines(lines)
+
     monkeypatch.setattr(wire_decoder, "read_wire", counting)
+    monkeypatch.setattr(wire_decoder, "read_wire_lines", counting_lines)
     return sizes
 
 

@@ -8,7 +8,13 @@ from refold.core.formats import CallColumns, Columns
 from refold.core.formats.gojson import keep_spelling
 from refold.core.formats.line_decoder import LineDecoder, text_of
 from refold.core.formats.neutral import thinking_json
-from refold.core.formats.neutral_quick import BlockPart, NeutralLine, ResultPart, read_neutral
+from refold.core.formats.neutral_quick import (
+    BlockPart,
+    NeutralLine,
+    ResultPart,
+    read_neutral,
+    read_neutral_lines,
+)
 from refold.core.formats.tolerant import parse, plain
 from refold.core.formats.usual import Usual
 from refold.core.records import (
@@ -30,7 +36,7 @@ class NeutralDecoder(LineDecoder):
     @property
     def usual(self) -> Usual:
         """The quick reading of replies and results."""
-        return Usual(read_neutral, self._assistant, self._result, timed=False)
+        return Usual(read_neutral_lines, self._assistant, self._result, timed=False)
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""

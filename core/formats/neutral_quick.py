@@ -8,6 +8,7 @@ that stands twice, white space or an unusual escape makes it longer, and then
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
@@ -179,6 +180,17 @@ def read_neutral(line: bytes) -> NeutralLine | None:
     else:
         return None
     return found if size == len(line) or line[size:] in _ENDS else None
+
+
+def read_neutral_lines(lines: Sequence[bytes]) -> list[NeutralLine]:
+    """Read lines as `read_neutral` does, up to the first one of another shape."""
+    found = []
+    for line in lines:
+        read = read_neutral(line)
+        if read is None:
+            break
+        found.append(read)
+    return found
 
 
 def _size_of(blocks: list[BlockPart] | None, line: bytes) -> int:

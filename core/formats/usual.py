@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -78,8 +78,8 @@ class UsualLine(Protocol):
 class Usual(NamedTuple):
     """The quick reading of a version: what `Decoder.columns` finds, without a value for each line."""
 
-    read: Callable[[bytes], UsualLine | None]
-    """None where the line has another shape."""
+    read: Callable[[Sequence[bytes]], Sequence[UsualLine]]
+    """Reads lines, newlines included, up to the first one that has another shape."""
     reply: str
     """The protocol id of a reply."""
     answer: str

@@ -7,7 +7,7 @@ import msgspec
 from refold.core.formats import CallColumns, Columns
 from refold.core.formats.line_decoder import LineDecoder, text_of
 from refold.core.formats.usual import Usual
-from refold.core.formats.wire_quick import WireLine, read_wire
+from refold.core.formats.wire_quick import WireLine, read_wire, read_wire_lines
 from refold.core.records import (
     AssistantRecord,
     Json,
@@ -26,7 +26,7 @@ class WireDecoder(LineDecoder):
     @property
     def usual(self) -> Usual:
         """The quick reading of replies and results."""
-        return Usual(read_wire, self._assistant, self._result, timed=self.dialect.native)
+        return Usual(read_wire_lines, self._assistant, self._result, timed=self.dialect.native)
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""

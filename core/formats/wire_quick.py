@@ -8,6 +8,7 @@ is skipped. Such a line, and one with any unusual key, is left to `refold.core.f
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -123,6 +124,40 @@ def read_wire(line: bytes) -> WireLine | None:
     payload = found.assistant or found.user
     if payload is None or made != 2 or (_hidden_bytes(payload.message.content) > FLAT and too_deep(line)):
         return None
+    return found
+
+
+def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
+    """Read lines as `read_wire` does, up to the first one of another shape; many at once are read quicker."""
+    with _one_at_a_time:
+        try:
+            found = list(map(_decode, lines))
+        except (msgspec.MsgspecError, RecursionError):
+            found = []
+        finally:
+            made = len(_made)
+            _made.clear()
+    usual = 0
+    for line, one in zip(lines, found, strict=False):
+        if (answer := one.tool_result) is not None:
+            usual += 1
+            hidden = len(line) - _bytes_of_texts(answer.result)
+        elif (payload := one.assistant or one.user) is not None:
+            usual += 2
+            hidden = _hidden_bytes(payload.message.content)
+        else:
+            break
+        if hidden > FLAT or not 0 < one.seq <= MAX_SEQ:
+            break
+    else:
+        if found and made == usual:
+            return found
+    found = []
+    for line in lines:
+        read = read_wire(line)
+        if read is None:
+            break
+        found.append(read)
     return found
 
 

@@ -172,8 +172,11 @@ class Scanner:
 
     def _take(self, newline: int) -> Line:
         text = self._chunk[self._cut : newline]
-        line = Line(text, self.offset, self.number, len(text), terminated=True)
         self._cut = newline + 1
+        return self._line(text)
+
+    def _line(self, text: bytes) -> Line:
+        line = Line(text, self.offset, self.number, len(text), terminated=True)
         self.offset += len(text) + 1
         self.number += 1
         return line
@@ -185,11 +188,14 @@ class Scanner:
         if not more:
             return None
         rest = self._chunk[self._cut :]
-        self._hold(rest + more)
         self._end += len(more)
-        newline = self._chunk.find(b"\n", len(rest))
+        newline = more.find(b"\n")
         if newline >= 0:
-            return self._take(newline)
+            # The line across the two pieces alone is put together, not the pieces.
+            self._hold(more)
+            self._cut = newline + 1
+            return self._line(rest + more[:newline])
+        self._hold(rest + more)
         if len(self._chunk) > HUGE:
             self._huge = Skeleton()
             self._huge_fed = 0
