@@ -16,6 +16,7 @@ import msgspec
 from refold.app.present import units
 from refold.app.trashing import is_due
 from refold.core.store.catalog import Catalog
+from refold.core.store.exposure import is_exposed, mode_of
 from refold.core.store.lock import locked_inodes
 from refold.core.store.notes import NotesStore
 from refold.core.store.roots import RootReport
@@ -137,7 +138,7 @@ def _runs(runs: Iterable[RunSummary]) -> Iterator[Check]:
             damaged.append(run.id)
         if run.torn:
             torn.append(run.id)
-        if _is_exposed(run.path):
+        if is_exposed(run.path):
             exposed.append(run.id)
         waiting += run.status == "crashed" and bool(run.in_flight)
     if not total:
@@ -184,22 +185,6 @@ def _some(names: list[str]) -> str:
     return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
 
 
-def _is_exposed(path: str) -> bool:
-    """Say whether the modes of a run and of the directory it lies in let others read it."""
-    own, around = _mode(path), _mode(os.path.dirname(path))  # noqa: PTH120 - a str that need not be UTF-8
-    if os.path.isdir(path):  # noqa: PTH112
-        own &= (own & 0o011) << 2
-    return bool(own & 0o044 & ((around & 0o011) << 2))
-
-
-def _mode(path: str | Path) -> int:
-    """Give the permission bits of a file; 0 where it cannot be looked at."""
-    try:
-        return stat.S_IMODE(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return 0
-
-
 def _directory(report: RootReport) -> Iterator[Check]:
     path = report.root.path
     if report.state == "missing":
@@ -215,7 +200,7 @@ def _directory(report: RootReport) -> Iterator[Check]:
         said = f"{path}: {report.detail or report.state}"
         yield Check("directory", "warning", said, "see to its owner and mode, or name another directory")
         return
-    mode = _mode(path)
+    mode = mode_of(path)
     if mode & 0o022 and not mode & stat.S_ISVTX:
         said = f"{path}: others may put files there or take them away (mode {mode:04o})"
         yield Check("directory", "warning", said, f"chmod go-w {path}")
@@ -365,7 +350,7 @@ def _notes(directory: Path, trashed: AbstractSet[str]) -> Iterator[Check]:
 
 
 def _config(path: Path) -> Iterator[Check]:
-    mode = _mode(path)
+    mode = mode_of(path)
     if not os.path.lexists(path):
         yield Check("config", "fine", f"{path}: not there; the defaults hold")
     elif mode & 0o022 and not path.is_symlink():

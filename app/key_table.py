@@ -27,6 +27,7 @@ Place = Literal[
     "chat",
     "chatfork",
     "copymenu",
+    "directories",
     "export",
     "search",
 ]
@@ -124,6 +125,14 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("runs.columns", "C", "columns", "Choose the columns", "Show and hide columns", "Look"),
     Key("runs.history", "h", "history", "Conversations", "What the chat of Rivumi keeps", "Look"),
+    Key(
+        "runs.directories",
+        "D",
+        "directories",
+        "Directories",
+        "Which are watched, how big they are, who may read them",
+        "Look",
+    ),
     Key(
         "runs.copy_menu",
         "Y",
@@ -588,6 +597,7 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("copymenu.link", "l", "copy('link')", "Copy the deep link", "RUN@SEQ", "Look", "link"),
     Key("copymenu.resume", "r", "copy('resume')", "Copy the resume command", "", "Look", "resume"),
     Key("copymenu.close", "escape,q,Y", "close", "Close", "", "Program", "close"),
+    Key("directories.close", "escape,q,enter,D", "close", "Close", "", "Program", "close"),
     # The dialog before an export.
     Key("export.go", "enter", "go", "Write it", "As it is shown", "Go on", "write"),
     Key("export.format_back", "left", "format(-1)", "The format before", "", "Move", "format"),

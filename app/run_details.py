@@ -9,6 +9,7 @@ from typing import Final
 from refold.app.loading import aside, until_done
 from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, details
 from refold.core.errors import StoreError
+from refold.core.store.exposure import is_exposed
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
@@ -24,15 +25,16 @@ async def read_details(run: RunSummary) -> Details:
     verdict = None
     if is_run_directory(path) and run.size <= _MOST:
         verdict = await aside(lambda: verdict_of(path))
+    exposed = is_exposed(run.path)
     try:
         reader = RunReader.open(path, hint=run.format)
     except StoreError:
-        return NOTHING_KNOWN._replace(verdict=verdict)
+        return NOTHING_KNOWN._replace(verdict=verdict, exposed=exposed)
     with reader:
         if run.size > _MOST:
-            return details(reader.tail_timeline())
+            return details(reader.tail_timeline())._replace(exposed=exposed)
         await until_done(reader.step)
-        return details(reader.timeline)._replace(verdict=verdict)
+        return details(reader.timeline)._replace(verdict=verdict, exposed=exposed)
 
 
 def verdict_of(path: Path) -> Verdict | None:

@@ -18,6 +18,7 @@ OLD = 1_700_000_000
 def write_run(directory: Path, run_id: str, *, age: int = 0, **how: object) -> Path:
     """Write a small run whose mtime lies `age` seconds before a fixed time."""
     directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
     path = directory / f"{run_id}.json"
     if "size" not in how:
         how.setdefault("records", 3)

@@ -101,6 +101,7 @@ def put(directory: Path, name: str, data: bytes | Writing, age: float) -> Path:
 def tell(directory: Path) -> None:
     """Write the whole story."""
     directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
     for name, data, age in _ordinary():
         put(directory, name, data, age)
     damaged = Writing("nightly-0712", "rename the notes by date").turn("First the list.", "list_files:notes")
@@ -159,6 +160,7 @@ def _ordinary() -> Iterable[tuple[str, Writing, float]]:
 def tell_hostile(directory: Path) -> None:
     """Write runs whose texts try to break the table or the terminal."""
     directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
     texts = {
         "cjk": ("结算流水与对账单不一致，请重新核对第三季度的发票。", "模型"),
         "emoji": ("👩‍👩‍👧‍👦 family 🚀🚀🚀 🇩🇪 flag ✈️ plane 👍🏽 thumb", "🤖"),

@@ -18,6 +18,7 @@ from refold.app.screens.chat import ChatForkScreen, ChatScreen
 from refold.app.screens.columns import ColumnsScreen
 from refold.app.screens.compare import CompareScreen
 from refold.app.screens.copy_menu import CopyMenuScreen
+from refold.app.screens.directories import DirectoriesScreen
 from refold.app.screens.export import ExportScreen
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.help import HelpScreen
@@ -57,6 +58,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "chatfork": (ChatForkScreen,),
     "copymenu": (CopyMenuScreen,),
     "export": (ExportScreen,),
+    "directories": (DirectoriesScreen,),
     "dialog": (HelpScreen, NoticeScreen),
 }
 """Who carries out the actions of each place."""
@@ -80,6 +82,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
     ("chatfork", "pager", "app"),
     ("copymenu", "list", "app"),
     ("export", "pager", "app"),
+    ("directories", "pager", "app"),
     ("prompt", "app"),
 )
 """Places whose keys are heard at the same time; who is named first hears first."""
@@ -87,6 +90,7 @@ TOGETHER: tuple[tuple[Place, ...], ...] = (
 MEANT = {
     ("copymenu", "q"),
     ("export", "q"),
+    ("directories", "q"),
     ("pager", "space"),
     ("mend", "q"),
     ("columns", "q"),

@@ -29,6 +29,7 @@ PLACES: Final[dict[keys.Place, str]] = {
     "chatfork": "Before a fork of a conversation",
     "copymenu": "What a run is called by",
     "export": "Before an export",
+    "directories": "Where directories are shown",
     "columns": "Where columns are chosen",
     "prompt": "Where something is asked",
     "dialog": "In help and notices",

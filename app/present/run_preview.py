@@ -44,6 +44,8 @@ class Details(NamedTuple):
     """Tokens of each of the last turns."""
     torn_bytes: int = 0
     verdict: Verdict | None = None
+    exposed: bool = False
+    """Others on this machine can read it."""
 
 
 NOTHING_KNOWN: Final = Details()
@@ -84,6 +86,8 @@ def preview(
     head += _problems(run, width, known)
     head += _kept(run, width)
     foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
+    if known.exposed:
+        foot.append(_labelled("", [cell("⚠ others on this machine can read it: chmod 600", "warn")], width))
     left = max(2, height - len(head) - len(foot))
     prompt = list(_wrapped("Prompt", run.prompt.strip(), width, max(1, left // 2)))
     words = list(_wrapped("Last words", run.last_words.strip(), width, max(1, left - len(prompt))))

@@ -104,7 +104,7 @@ class RunsScreen(TrashingScreen):
         self._rows = RunRows(self._runs, self._columns, now, self._zone, settings.prices)
         self._ages: dict[int, str] = {}
         self._loading = Loading()
-        self._mode = ""
+        self._mode = self._why = ""
         self._filter_before = ""
         self._drawn = 0.0
         self._drawing: Timer | None = None
@@ -185,7 +185,7 @@ class RunsScreen(TrashingScreen):
                 if event.kind == "changed":
                     self._feed.look_at(event.paths)
                     continue
-                self._mode = event.mode
+                self._mode, self._why = event.mode, event.reason
                 self._draw_top()
                 # What changed while nobody watched would stay unseen.
                 self._feed.look_at(map(str, paths))
@@ -417,6 +417,13 @@ class RunsScreen(TrashingScreen):
 
         if self.app.screen is self:
             self.app.push_screen(SearchScreen(self._settings, now=self._now))
+
+    def action_directories(self) -> None:
+        """Show which directories are watched, and how big they are."""
+        from refold.app.screens.directories import DirectoriesScreen
+
+        if self.app.screen is self:
+            self.app.push_screen(DirectoriesScreen(self._feed.reports, self._mode, self._why))
 
     def action_history(self) -> None:
         """Show the conversations."""
