@@ -313,6 +313,5 @@ def _stands_in(search: Search, timeline: Timeline, texts: Texts, item: int) -> A
         if search.candidate(texts.raw_part(item, start, at + _CHUNK - start)) >= 0:
             return True
         at += _CHUNK
-        if at < length:
-            yield
+        yield
     return False

@@ -24,11 +24,15 @@ from refold.app import demo
 from refold.app.cli import main
 from refold.app.demo_rivumi import CRASHED, WAITING
 from refold.app.demo_runs import KILLED
+from refold.app.present.reading import reading_of
+from refold.core.breakpoints import parse_breakpoints
 from refold.core.errors import RunLocked
 from refold.core.examine import examine
+from refold.core.playback import AS_RECORDED
 from refold.core.records import MetaRecord
 from refold.core.rivumi.findings import findings
 from refold.core.rivumi.verdict import verdict
+from refold.core.seek import next_stop
 from refold.core.status import STATUSES
 from refold.core.store.catalog import Catalog
 from refold.core.store.conversations import list_conversations
@@ -103,6 +107,22 @@ def test_sound_runs_have_no_findings(made: Path) -> None:
             assert [finding.code for finding in examine(reader)] == [], row.id
         checked += 1
     assert checked >= 8
+
+
+def test_there_is_something_to_watch(made: Path) -> None:
+    """Every run of our own can be played by its times, and one of them stops where the README says."""
+    for row in rows(made).values():
+        if row.format == "refold" and row.turns:
+            with RunReader.open(Path(row.path)) as reader:
+                assert reader.index_all().first_seconds is not None, row.id
+    with RunReader.open(demo.roots(made)[0].path / "refactor-imports.json") as reader:
+        timeline, reading = reader.index_all(), reading_of(reader)
+        looking = next_stop(parse_breakpoints("tool:run_tests error:yes", 0.0), timeline, reading, 0, 1)
+        for _ in looking.steps():
+            pass
+        assert looking.found is not None
+        assert timeline.is_error(looking.found)
+        assert list(AS_RECORDED.moments(timeline, looking.found + 1))[-1] < 60, "soon enough to be seen"
 
 
 def test_files_are_private_and_as_old_as_they_say(made: Path) -> None:

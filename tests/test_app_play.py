@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -165,6 +166,24 @@ async def test_a_live_run_is_caught_up_with_and_followed(run: Path, tmp_path: Pa
         with run.open("ab") as file:
             file.write(b"".join(lines[5:]))
         await opened.until(lambda: opened.seq == 9)
+
+
+async def test_a_run_that_is_held_is_played_on_as_it_grows_until_a_breakpoint_stops_it(run: Path) -> None:
+    lines = story.fix_add()
+    run.write_bytes(b"".join(lines[:3]))
+    with run.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        async with played(run) as opened:
+            await opened.says("● running")
+            await opened.enter("b", "error:yes")
+            await opened.press("space")
+            await opened.passes(0.65, seq=3)
+            await opened.says("▶ following 1×")
+            await opened.passes(4)
+            with run.open("ab") as file:
+                file.write(b"".join(lines[3:]))
+            await opened.until(lambda: opened.seq == 6)
+            await opened.says("▮ paused", "■ error:yes at 6")
 
 
 async def test_breakpoints_stop_it_and_say_why(run: Path) -> None:

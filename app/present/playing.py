@@ -187,8 +187,8 @@ def playing_words(player: Player, timeline: Timeline, item: int | None, room: in
         _reason(player, said, _LONG),
     )
     forms = (
-        (_state(player), _pace(player, timeline), loop, long),
-        (_state(player), loop, long),
+        (_state(player, timeline), _pace(player, timeline), loop, long),
+        (_state(player, timeline), loop, long),
         (_sign(player), loop, long),
         (_sign(player), loop, short),
         (_sign(player), long),
@@ -201,8 +201,10 @@ def playing_words(player: Player, timeline: Timeline, item: int | None, room: in
     return fit(line, room) if room >= _LEAST else ()
 
 
-def _state(player: Player) -> Line:
-    word = "▶ playing" if player.playing else "▮ paused"
+def _state(player: Player, timeline: Timeline) -> Line:
+    word = "▮ paused"
+    if player.playing:
+        word = "▶ following" if player.is_over(timeline) else "▶ playing"
     return (Cell(Safe(word), _role(player)), Cell(Safe(f" {player.head.speed:g}×  "), "dim"))
 
 

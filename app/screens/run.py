@@ -442,14 +442,14 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         self.ruler.redraw()
 
     def action_back(self) -> None:
-        """Leave what is open: the pane, the search, the run."""
+        """End what goes on, or leave what is open: the pane, the search, the run."""
+        if self.stop_playing():
+            return
         if self.has_class("-detail") or self.pane.pager.has_focus:
             self.remove_class("-detail")
             self.timeline.focus()
         elif self.find.query:
             self.action_stop_search()
-        elif self.stop_playing():
-            pass
         elif len(self.app.screen_stack) > 1:
             self.dismiss()
         elif self._settings is not None:

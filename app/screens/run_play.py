@@ -45,6 +45,8 @@ class RunPlayScreen(RunMovesScreen):
     pane: RunPane
     _clock: Callable[[], float]
     _settings: Settings | None
+    _held: bool
+    """A process is seen holding the lock of the run: more will come, and is played as it comes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +159,8 @@ class RunPlayScreen(RunMovesScreen):
                 self.player.head = self.player.head.play(now)
             looked = now
             await self._tick(reading, now)
-            if reading.reader.complete and self.player.is_over(reading.timeline):
+            over = reading.reader.complete and self.player.is_over(reading.timeline)
+            if over and not self._held:
                 self._arrive(reading)
             elif self.player.playing:
                 ahead = self.player.due(reading.timeline) - self._clock()
@@ -299,6 +302,8 @@ class RunPlayScreen(RunMovesScreen):
     async def _seek(self, sought: Sought) -> None:
         """Look along the run in small slices; Esc ends it, and the cursor stays where it is."""
         player, reading = self.player, self._reading
+        if reading is None:
+            return
         if player.playing:
             self._pause()
         now = drawn = time.perf_counter()
@@ -315,6 +320,8 @@ class RunPlayScreen(RunMovesScreen):
                 return
             deadline = time.perf_counter() + SLICE
         missing = player.found(sought, sought.seeking.timeline, self._clock())
+        if missing and not reading.reader.complete:
+            missing = f"{missing[:-1]}, as far as it is read."
         if missing:
             self.notify(line(missing))
         self._show_head()

@@ -28,7 +28,7 @@ from tests.bench.data import Data
 from tests.bench.figures import Figure, as_json, from_json, not_run, table
 
 PARTS = (
-    "open", "index", "state", "scrub", "list", "tail", "append", "commit", "check", "start", "peers",
+    "open", "index", "state", "scrub", "play", "list", "tail", "append", "commit", "check", "start", "peers",
     "compare",
 )  # fmt: skip
 README = Path(__file__).parent.parent.parent / "README.md"
