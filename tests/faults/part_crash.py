@@ -26,8 +26,8 @@ NAMES = (
     "session repair", "session undo", "trash", "restore", "delete", "notes",
     "list cache", "index cache", "export new", "export over another", "bundle",
 )  # fmt: skip
-CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 40}
-MOST: dict[Share, int] = {"ci": 12, "quick": 100, "long": 2400}
+CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 128}
+MOST: dict[Share, int] = {"ci": 12, "quick": 60, "long": 4000}
 """States of one scene that are opened; of more, some drawn by the seed."""
 
 

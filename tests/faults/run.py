@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.faults.goals import Goal, Share, as_json, table
 
-PARTS = ("kill", "errors", "crash", "damage", "tail")
+PARTS = ("kill", "errors", "crash", "damage", "tail", "race", "screen")
 
 
 def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.conversation_story import chat
+from tests.conversation_story import CHAT, chat
 from tests.rivumi_cases import DATA, edit, make
 from tests.session_story import begin, store
 
@@ -98,7 +98,7 @@ class ConversationForked:
     @staticmethod
     def play(directory: Path, say: object) -> None:
         """Make the fork."""
-        (path,) = (directory / "conversations").iterdir()
+        path = directory / "conversations" / CHAT
         found = load_conversation(path)
         assert callable(say)
         if found.refusal:

@@ -72,9 +72,9 @@ class Restored(Trashed):
     @staticmethod
     def play(directory: Path, say: Say) -> None:
         """Bring it back."""
-        (entry,) = entries([directory / "runs"])
-        restore(entry)
-        say("made")
+        for entry in entries([directory / "runs"]):
+            restore(entry)
+            say("made")
 
     def check(self, said: str) -> None:
         """Check that it is in one place, and bring it back."""
@@ -94,9 +94,10 @@ class Deleted(Trashed):
     @staticmethod
     def play(directory: Path, say: Say) -> None:
         """Delete one of two."""
-        (entry,) = [entry for entry in entries([directory / "runs"]) if entry.id == "run"]
-        delete(entry)
-        say("made")
+        for entry in entries([directory / "runs"]):
+            if entry.id == "run":
+                delete(entry)
+                say("made")
 
     def check(self, said: str) -> None:
         """Check that the other one is still there, and that nothing is left after another try."""

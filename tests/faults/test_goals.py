@@ -8,13 +8,13 @@ from tests.faults.run import measure
 from tests.faults.victims import traces
 
 SEED = 1
-TRIES = {"kill": 40, "errors": 20, "crash": 150, "damage": 300, "tail": 300}
+TRIES = {"kill": 40, "errors": 20, "crash": 150, "damage": 300, "tail": 300, "race": 300, "screen": 10}
 """By part: what has to be tried at least."""
 needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a child here")
 
 
 @pytest.mark.parametrize(
-    "part", ["kill", "errors", pytest.param("crash", marks=needs_strace), "damage", "tail"]
+    "part", ["kill", "errors", pytest.param("crash", marks=needs_strace), "damage", "tail", "race", "screen"]
 )
 def test_a_share_of_the_goals(part: str) -> None:
     require(list(measure(part, "ci", SEED)), tries=TRIES[part])

@@ -1,0 +1,250 @@
+"""Several at once on one run, and files that change under the eyes of a list (design/safety.md 5, G13, G16).
+
+Each racer is a process. Whoever holds a lock writes a number and reads it again; another holder would show in
+between. Others take the lock file away or put a new one there meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests import generate
+from tests.faults.goals import Goal, Share
+from tests.faults.victims import ROOT, scratch
+
+from refold.core.records import MetaRecord
+from refold.core.store.catalog import Catalog, Gone, Root
+from refold.core.store.journal import JournalStore
+from refold.core.store.reader import Change, RunReader
+from refold.core.summary import RunSummary
+
+LOCKS: dict[Share, int] = {"ci": 300, "quick": 3_000, "long": 25_000}
+"""Tries of each of four racers to hold one lock."""
+WRITERS: dict[Share, int] = {"ci": 12, "quick": 60, "long": 1000}
+"""Records that each of three writers appends, each under a lock of its own."""
+CHANGES: dict[Share, int] = {"ci": 60, "quick": 400, "long": 10_000}
+"""Changes of files that are being read and listed."""
+
+LOCKER = """
+import os, random, sys
+from pathlib import Path
+from refold.core.errors import StoreError
+from refold.core.store.lock import RunLock
+path, tries, seed, takes_away = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+rng, held, refused = random.Random(seed), 0, 0
+for number in range(tries):
+    if rng.random() < takes_away:
+        try:
+            path.unlink() if rng.random() < 0.5 else os.replace(path.with_name("new"), path)
+        except OSError:
+            path.with_name("new").touch()
+        continue
+    try:
+        lock = RunLock.take(path)
+    except StoreError:
+        refused += 1
+        continue
+    held += 1
+    owner = path.with_name("owner")
+    owner.write_text(f"{seed} {number}")
+    if not takes_away and owner.read_text() != f"{seed} {number}":
+        print("two holders", flush=True)
+    lock.release()
+print(f"held {held} refused {refused}", flush=True)
+"""
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from refold.core.errors import StoreError
+from refold.core.records import Message, UserRecord
+from refold.core.store.journal import JournalStore
+store, left = JournalStore(Path(sys.argv[1])), int(sys.argv[2])
+while left:
+    text = {"type": "text", "text": f"{sys.argv[3]} {left}"}
+    try:
+        # Refused where another one holds the run, or the lock file was taken away: nothing is written then.
+        with store.open("run") as journal:
+            journal.append(UserRecord(Message("user", (text,))))
+    except StoreError:
+        time.sleep(0.0005)
+        continue
+    left -= 1
+print("done", flush=True)
+"""
+
+
+def measure(share: Share, seed: int) -> Iterator[Goal]:
+    """Let them race."""
+    with scratch() as directory:
+        work: tuple[tuple[Goal, Callable[[Goal, Path, Share, int], None]], ...] = (
+            (Goal("G16", "tries to hold one lock, its file taken away and replaced", seed=seed), _locks),
+            (
+                Goal("G16", "records of three writers at once, read beside them", seed=seed),
+                _writers,
+            ),
+            (
+                Goal("G13", "files changed, cut, replaced, removed while they are read", seed=seed),
+                _changes,
+            ),
+        )
+        for goal, act in work:
+            started = time.perf_counter()
+            act(goal, directory, share, seed)
+            goal.seconds = time.perf_counter() - started
+            yield goal
+
+
+def _started(script: str, *words: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def _locks(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    for takes_away in (0.0, 0.05):
+        place = directory / f"locks-{takes_away}"
+        place.mkdir()
+        racers = [
+            _started(LOCKER, place / "run.lock", LOCKS[share] // 2, f"{seed}-{n}", takes_away)
+            for n in range(4)
+        ]
+        for number, racer in enumerate(racers):
+            said, _ = racer.communicate(timeout=600)
+            with goal.attempt(f"racer {number}, {takes_away}"):
+                assert racer.returncode == 0, said
+                assert "two holders" not in said
+                words = said.split()
+                goal.tries += int(words[words.index("held") + 1]) + int(words[words.index("refused") + 1])
+                goal.count("won", int(words[words.index("held") + 1]))
+
+
+def _writers(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    for name in ("writers", "writers whose lock file is taken away"):
+        store = JournalStore(directory / name)
+        store.create("run", MetaRecord(prompt="go")).close()
+        count = WRITERS[share]
+        writers = [_started(WRITER, store.directory, count, f"{seed}-{number}") for number in range(3)]
+        while any(writer.poll() is None for writer in writers):
+            if name != "writers":
+                store.path_of("run").with_suffix(".lock").unlink(missing_ok=True)
+                time.sleep(0.002)
+            with goal.attempt(f"reading beside {name}"), RunReader.open(store.path_of("run")) as reader:
+                found = [one.code for one in reader.index_all().findings if one.code != "E_TORN_TAIL"]
+                assert found == []
+        with goal.attempt(f"the end of {name}"):
+            assert [writer.communicate()[0] for writer in writers] == ["done\n"] * 3
+            data = store.path_of("run").read_bytes()
+            assert store.load("run").last_seq == 3 * count + 1 == data.count(b"\n")
+            for number in range(3):
+                assert all(data.count(f'"{seed}-{number} {n}"'.encode()) == 1 for n in range(1, count + 1))
+            goal.tries += 3 * count
+
+
+def _changes(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+    rng = random.Random(seed)
+    place = directory / "changes"
+    acts = (_append, _cut, _replace, _remove, _rewrite, _torn, _directory_again)
+    catalog = Catalog([Root(place, "refold", "test")], cache=directory / "cache")
+    readers: dict[Path, RunReader] = {}
+    for number in range(CHANGES[share]):
+        path = place / f"run-{rng.randrange(4)}.json"
+        act = rng.choice(acts)
+        with goal.attempt(f"{number}: {act.__name__[1:]} {path.stem}"):
+            if not path.exists():
+                _write(path, rng)
+            reader = readers.get(path)
+            if reader is None:
+                reader = readers[path] = RunReader.open(path)
+                reader.index_all()
+            act(path, rng)
+            change = reader.poll()
+            if change in {Change.SAME, Change.GREW}:
+                if change is Change.GREW:
+                    reader.index_all()
+                assert act in {_append, _torn}, change
+                _check_same(reader, path)
+            else:
+                assert act not in {_append, _torn}, change
+                for gone in [*readers] if act is _directory_again else [path]:
+                    readers.pop(gone).close()
+            _check_list(catalog, place)
+    for reader in readers.values():
+        reader.close()
+    catalog.close()
+
+
+def _check_same(reader: RunReader, path: Path) -> None:
+    """Check that a run that was read on is as one that is read anew."""
+    with RunReader.open(path) as other:
+        timeline, again = reader.timeline, other.index_all()
+        assert timeline.items == again.items
+        assert [timeline.span(item) for item in range(timeline.items)] == [
+            again.span(item) for item in range(again.items)
+        ]
+
+
+def _check_list(catalog: Catalog, place: Path) -> None:
+    """Check that what a list was told since it began is what lies there."""
+    shown = _SHOWN.setdefault(id(catalog), {})
+    for item in catalog.scan():
+        if isinstance(item, RunSummary):
+            shown[item.path] = item
+        elif isinstance(item, Gone):
+            shown.pop(item.path, None)
+    fresh = Catalog([Root(place, "refold", "test")], cache=None)
+    there = {item.path: item for item in fresh.scan() if isinstance(item, RunSummary)}
+    fresh.close()
+    assert shown == there
+
+
+_SHOWN: dict[int, dict[str, RunSummary]] = {}
+
+
+def _write(path: Path, rng: random.Random) -> None:
+    path.parent.mkdir(exist_ok=True)
+    lines = generate.journal(
+        records=rng.randint(2, 9), run_id=path.stem, seed=rng.randrange(5), ending="suspended"
+    )
+    path.write_bytes(b"".join(lines))
+
+
+def _append(path: Path, _rng: random.Random) -> None:
+    with path.open("ab") as file:
+        file.write(b'{"seq":99,"protocol":"refold.v1.session.user","user":{}}\n')
+
+
+def _cut(path: Path, rng: random.Random) -> None:
+    os.truncate(path, rng.randrange(path.stat().st_size))
+
+
+def _replace(path: Path, rng: random.Random) -> None:
+    new = path.with_name("new")
+    _write(new, rng)
+    new.replace(path)
+
+
+def _remove(path: Path, _rng: random.Random) -> None:
+    path.unlink()
+
+
+def _rewrite(path: Path, _rng: random.Random) -> None:
+    """Write the same size with other bytes, as a restored copy may."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-9] + bytes(byte ^ 1 for byte in data[-9:]))
+
+
+def _torn(path: Path, rng: random.Random) -> None:
+    with path.open("ab") as file:
+        file.write(b'{"seq":' + b"9" * rng.randrange(9))
+
+
+def _directory_again(path: Path, rng: random.Random) -> None:
+    shutil.rmtree(path.parent)
+    _write(path, rng)
