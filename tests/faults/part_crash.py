@@ -27,7 +27,7 @@ NAMES = (
     "list cache", "index cache", "export new", "export over another", "bundle",
 )  # fmt: skip
 CUTS: dict[Share, int] = {"ci": 3, "quick": 5, "long": 128}
-MOST: dict[Share, int] = {"ci": 12, "quick": 60, "long": 4000}
+MOST: dict[Share, int] = {"ci": 8, "quick": 60, "long": 4000}
 """States of one scene that are opened; of more, some drawn by the seed."""
 
 

@@ -8,7 +8,7 @@ from tests.faults.run import measure
 from tests.faults.victims import traces
 
 SEED = 1
-TRIES = {"kill": 40, "errors": 20, "crash": 150, "damage": 300, "tail": 300, "race": 300, "screen": 10}
+TRIES = {"kill": 40, "errors": 12, "crash": 120, "damage": 300, "tail": 300, "race": 300, "screen": 10}
 """By part: what has to be tried at least."""
 needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a child here")
 
