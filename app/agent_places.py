@@ -6,7 +6,7 @@ The rules are those of the original (formats/rivumi.md 1); every place that they
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,15 +41,23 @@ def _roots(env: Mapping[str, str], home: Path, variables: tuple[str, ...], below
     return (*named, *(root for root in usual if root.path not in known))
 
 
-def program_of_root(root: Path, env: Mapping[str, str], home: Path) -> str:
-    """Give the program whose own directory of runs this is; empty where it is not that of exactly one."""
-    place = os.path.realpath(root)
-    owners = {_PROGRAMS[0]: "RIVUMI_RUN_ROOT", _PROGRAMS[1]: "LOOPLANE_RUN_ROOT"}
-    state = Path(env.get("XDG_STATE_HOME", home / ".local" / "state")).absolute()
-    found = [
+def program_of_root(place: Path, roots: Sequence[Root]) -> str:
+    """Give the program whose own directory of runs this is; empty where it is not that of exactly one.
+
+    Args:
+        place: the directory.
+        roots: the directories that are looked into, as `run_roots` gives them and others.
+    """
+    real = os.path.realpath(place)
+    found = {
         program
-        for program, variable in owners.items()
-        if place == os.path.realpath(state / program / "runs")
-        or (env.get(variable) and place == os.path.realpath(env[variable]))
-    ]
-    return found[0] if len(found) == 1 else ""
+        for root in roots
+        for program, variable in zip(_PROGRAMS, _RUNS, strict=False)
+        if os.path.realpath(root.path) == real and _is_of(root, program, variable)
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _is_of(root: Root, program: str, variable: str) -> bool:
+    usual = root.origin == "default" and root.path.parts[-2:] == (program, "runs")
+    return usual or root.origin == variable

@@ -247,7 +247,7 @@ def agent_of(
 def session_agent(
     run: Path,
     repository: str,
-    configured: Sequence[AgentEntry],
+    settings: Settings,
     notes: Notes,
     *,
     manifest: Manifest | None = None,
@@ -261,17 +261,17 @@ def session_agent(
     Args:
         run: the directory.
         repository: where its program is started.
-        configured: the agents of the configuration.
+        settings: knows the configured agents, and the directories of runs.
         notes: what is noted about the run.
         manifest: what the run claims.
         request: what it was asked to do.
     """
     from refold.app.session_program import programs_of
 
-    known = [entry for entry in known_agents(configured) if entry.format in _OF_DIRECTORIES]
+    known = [entry for entry in known_agents(settings.agents) if entry.format in _OF_DIRECTORIES]
     beside = os.path.realpath(run.absolute().parent)
     named = [entry for entry in known if entry.directory and os.path.realpath(entry.directory) == beside]
-    programs = programs_of(run, manifest, request)
+    programs = programs_of(run, manifest, request, settings.roots)
     general = [
         entry for name in programs.names for entry in known if entry.format == name and not entry.directory
     ]

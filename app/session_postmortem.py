@@ -27,7 +27,7 @@ def session_postmortem(session: SessionReader, settings: Settings, now: float) -
     repository = "" if request is None else request.repository
     noted = notes_of(settings).read(session.path)
     agent = session_agent(
-        session.path, repository, settings.agents, noted, manifest=session.manifest, request=request
+        session.path, repository, settings, noted, manifest=session.manifest, request=request
     )
     known = known_session(session, now=now, problem=agent.problem(), program=agent.why)
     return explain_session(known, session.bytes_at)

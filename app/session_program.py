@@ -7,12 +7,13 @@ Every generation of the original is closed: an older program refuses a file with
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.app.agent_places import program_of_root
 from refold.core.rivumi.manifest import Manifest, Request
+from refold.core.store.roots import Root
 
 OLDER: Final = "rivumi"
 NEWEST: Final = "looplane"
@@ -32,12 +33,7 @@ class Programs(NamedTuple):
 
 
 def programs_of(
-    run: Path,
-    manifest: Manifest | None,
-    request: Request | None,
-    *,
-    env: Mapping[str, str] | None = None,
-    home: Path | None = None,
+    run: Path, manifest: Manifest | None, request: Request | None, roots: Sequence[Root]
 ) -> Programs:
     """Give the programs that may go on with a run directory.
 
@@ -45,14 +41,13 @@ def programs_of(
         run: the directory.
         manifest: what it claims.
         request: what it was asked to do.
-        env: the environment; that of this process where left out.
-        home: the home directory; the user's where left out.
+        roots: the directories that are looked into, each with what named it.
     """
     if _newest_alone(manifest, request):
         instead = f"its files have keys of {NEWEST}, which is not installed: {OLDER} may refuse it"
         return Programs((NEWEST, OLDER), instead=instead)
     root = run.absolute().parent
-    known = program_of_root(root, os.environ if env is None else env, Path.home() if home is None else home)
+    known = program_of_root(root, roots)
     if known:
         # The newer one reads what the older one wrote, not the other way round.
         return Programs((OLDER, NEWEST) if known == OLDER else (NEWEST,))

@@ -39,9 +39,7 @@ def prepared_session(path: Path, settings: Settings, *, last_point: int | None =
     request = reading.request
     notes = NotesStore(settings.notes_dir).read(path)
     repository = "" if request is None else request.repository
-    agent = session_agent(
-        path, repository, settings.agents, notes, manifest=reading.manifest, request=request
-    )
+    agent = session_agent(path, repository, settings, notes, manifest=reading.manifest, request=request)
     facts = session_facts(
         snapshot, str(path), now=time.time(), problem=agent.problem(), program=agent.why, reading=reading
     )

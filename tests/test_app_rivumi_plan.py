@@ -13,6 +13,7 @@ from tests.rivumi_cases import edit
 from tests.test_core_session_fork import case, repository
 from textual.pilot import Pilot
 
+from refold.app.agent_places import run_roots
 from refold.app.cli import main
 from refold.app.forking import plan_fork
 from refold.app.main import RefoldApp
@@ -271,7 +272,7 @@ class TestProgram:
         home = tmp_path / "h"
         given = {"XDG_STATE_HOME": str(home / "state")}
         given |= {name: str(home / value) for name, value in env.items()}
-        found = programs_of(home / place / "run", None, None, env=given, home=home)
+        found = programs_of(home / place / "run", None, None, run_roots(given, home))
         assert found.names == names
         assert words in found.why
         assert bool(found.why) == bool(words)
