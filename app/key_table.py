@@ -335,6 +335,14 @@ TABLE: Final[tuple[Key, ...]] = (
     ),
     Key("run.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("run.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
+    Key(
+        "run.compare_points",
+        "C",
+        "compare_points",
+        "Compare two points",
+        "First here, then at another record: the run against itself",
+        "Look",
+    ),
     Key("run.follow", "F", "follow", "Follow the end", "Until the cursor leaves it", "Move", "follow"),
     Key("run.ruler", "t", "ruler", "Ruler by count or by time", "", "Look", "ruler"),
     Key(
@@ -485,7 +493,16 @@ TABLE: Final[tuple[Key, ...]] = (
     Key(
         "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
     ),
-    Key("lineage.compare", "c", "compare", "Compare", "With its parent, side by side", "Look", "compare"),
+    Key("lineage.mark", "space", "mark", "Mark the run", "To compare it with another", "Look", "mark"),
+    Key(
+        "lineage.compare",
+        "c",
+        "compare",
+        "Compare",
+        "Two marked runs, else the run with its parent, side by side",
+        "Look",
+        "compare",
+    ),
     Key("lineage.back", "escape", "back", "Back", "", "Program", "back"),
     # Two runs side by side.
     Key(

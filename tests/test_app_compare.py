@@ -411,6 +411,43 @@ async def test_c_on_a_run_and_in_the_lineage_compares_it_with_its_parent(given: 
         assert app.background_faults == []
 
 
+async def test_two_points_of_an_open_run_are_compared(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunScreen(Path("fix-add.json"), settings=given))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item is not None)
+        await pilot.press("colon", "8", "enter", "C")
+        await until(pilot, lambda: any("seq 8 is taken" in row for row in shown(app)))
+        await pilot.press("C")
+        await until(pilot, lambda: any("seq 8 is forgotten" in row for row in shown(app)))
+        await pilot.press("C", "colon", "4", "enter", "C")
+        await read(pilot)
+        assert "compare fix-add@4 with fix-add@8" in shown(app)[0]
+        assert app.background_faults == []
+
+
+async def test_forks_of_one_parent_are_compared_with_each_other(given: Settings) -> None:
+    again = Path("again.json").read_bytes()
+    Path("third.json").write_bytes(again.replace(b'"run_id":"again"', b'"run_id":"third"'))
+    app = RefoldApp(given, lambda: LineageScreen(Path("again.json"), "refold", given))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        lineage = app.screen
+        assert isinstance(lineage, LineageScreen)
+        await until(pilot, lambda: lineage.is_read and lineage.family is not None)
+        assert lineage.family is not None
+        names = [row.kin.id for row in lineage.family.rows]
+        assert {"again", "third"} < set(names)
+        for name in ("again", "third"):
+            lineage.listing.go(names.index(name))
+            await pilot.press("space")
+        await until(pilot, lambda: sum("▸ " in row for row in shown(app)) == 2)
+        await pilot.press("c")
+        await read(pilot)
+        assert "compare again with third" in shown(app)[0]
+        assert app.background_faults == []
+
+
 async def test_marked_runs_of_the_list_are_compared(given: Settings) -> None:
     app = RefoldApp(given, lambda: RunsScreen(given))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -9,6 +9,7 @@ from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, spread
+from refold.app.present.marks import MARK
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.lineage import Branch, ParentState, Sums, Tree
@@ -46,8 +47,10 @@ _EXPLAINED: Final[dict[ParentState, str]] = {
 class LineageRows:
     """The rows of the tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, marked: frozenset[str] = frozenset()) -> None:
         self.tree = tree
+        self.marked = marked
+        """Where the runs lie that are marked."""
 
     def __len__(self) -> int:
         return len(self.tree.rows)
@@ -58,6 +61,7 @@ class LineageRows:
         kin = branch.kin
         left = [
             Cell(rails(branch, max(_SHALLOW, (width - 40) // 3)), "dim"),
+            *((MARK,) if kin.path in self.marked else ()),
             cell(kin.id, "strong" if index == self.tree.focus else "text" if kin.path else "dim", _ID),
         ]
         if kin.origin is not None and kin.origin.seq:

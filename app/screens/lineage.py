@@ -18,8 +18,10 @@ from refold.app.loading import slices
 from refold.app.present import lineage as present
 from refold.app.present.layout import cell
 from refold.app.present.lineage import LineageRows
+from refold.app.present.marks import Marked
 from refold.app.safe import Safe
-from refold.app.screens.going_on import Chosen, GoingOnScreen
+from refold.app.screens.going_on import Chosen
+from refold.app.screens.marking import MarkingScreen
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _LOW: Final = 24
 
 
-class LineageScreen(GoingOnScreen):
+class LineageScreen(MarkingScreen):
     """Shows the family of one run; it is read again whenever the screen comes back into sight."""
 
     CSS_PATH = "../../styles/lineage.tcss"
@@ -122,7 +124,9 @@ class LineageScreen(GoingOnScreen):
         self._tree = tree
         paths = [row.kin.path for row in tree.rows]
         cursor = paths.index(before) if before is not None and before in paths else tree.focus
-        self.listing.show(LineageRows(tree), cursor, keep=before is not None)
+        for path in self.marks.paths.difference(paths):
+            self.forget_mark(path)
+        self.listing.show(LineageRows(tree, self.marks.paths), cursor, keep=before is not None)
         self._draw_top()
 
     def _draw_top(self) -> None:
@@ -149,6 +153,20 @@ class LineageScreen(GoingOnScreen):
         if branch is None or not branch.kin.path:
             return None
         return Chosen(Path(branch.kin.path), branch.kin.format or self._hint, self._settings)
+
+    def here(self) -> Marked | None:
+        """Give the run under the cursor as it would be marked."""
+        branch = self.branch
+        if branch is None or not branch.kin.path:
+            return None
+        return Marked(branch.kin.path, branch.kin.format or self._hint)
+
+    def draw_marks(self) -> None:
+        """Draw the tree with what is marked now."""
+        rows = self.listing.rows
+        if isinstance(rows, LineageRows):
+            rows.marked = self.marks.paths
+            self.listing.refresh_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run that is there."""

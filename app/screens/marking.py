@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from refold.app.present.marks import Marked, Marks
-from refold.app.screens.going_on import Chosen
-from refold.app.screens.keeping import KeepingScreen
+from refold.app.screens.going_on import Chosen, GoingOnScreen
 
 
-class MarkingScreen(KeepingScreen):
+class MarkingScreen(GoingOnScreen):
     """A screen with a list of runs some of which are marked."""
 
     marks = Marks()

@@ -38,6 +38,7 @@ from refold.app.present.times import told, zone_of
 from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
 from refold.app.screens.going_on import Chosen
+from refold.app.screens.keeping import KeepingScreen
 from refold.app.screens.trashing import TrashingScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
@@ -66,7 +67,7 @@ _TALL: Final = 36
 _WATCHED: Final = frozenset({"runs", "empty"})
 
 
-class RunsScreen(TrashingScreen):
+class RunsScreen(TrashingScreen, KeepingScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
