@@ -157,7 +157,8 @@ def _refuse_to_write(parsed: Arguments, settings: Settings) -> None:
         from refold.app.read_only import COMMANDS
         from refold.core.errors import Refused
 
-        if parsed.command in COMMANDS and not getattr(parsed.own, "plan", False):
+        forks = bool(getattr(parsed.own, "fork_before", ""))
+        if (forks or parsed.command in COMMANDS) and not getattr(parsed.own, "plan", False):
             raise Refused(
                 f"{parsed.command}: refused with --read-only", remedy="leave --read-only out, or --plan"
             )

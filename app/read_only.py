@@ -9,15 +9,16 @@ from refold.app.key_table import TABLE
 if TYPE_CHECKING:
     from refold.app.settings import Settings
 
-_SCREENS: Final = frozenset({"runs", "run", "lineage", "postmortem", "chat", "history", "search"})
+_SCREENS: Final = frozenset({"runs", "run", "lineage", "postmortem", "chat", "history", "search", "trash"})
 _COPIES: Final = frozenset({"copy"})
-_KEPT: Final = frozenset({"star", "tags", "rename", "name", "note", "trash", "trashed", "restore", "prune"})
+KEPT: Final = frozenset({"star", "tags", "name", "note", "trash", "prune"})
+"""Writes notes, or moves runs: whatever group of keys it is found in."""
 OUT: Final = frozenset({"export", "outside"})
 """Writes a file or starts a program; of a bundle that is no harm, of a served screen it is."""
 COMMANDS: Final = frozenset(
     {
-        *("fork", "salvage", "repair", "resume", "run", "trash", "restore", "prune", "untrash"),
-        *("star", "tag", "rename", "name", "note", "keep"),
+        *("fork", "salvage", "repair", "resume", "run", "trash", "restore", "prune"),
+        *("star", "tag", "name", "note"),
     }
 )
 """Commands that write, unless they are told to plan only."""
@@ -26,7 +27,7 @@ COMMANDS: Final = frozenset(
 def going_on() -> frozenset[str]:
     """Give the actions that change a run or its notes, or go on with it."""
     named = {key.action.partition("(")[0] for key in TABLE if key.group == "Go on" and key.place in _SCREENS}
-    return frozenset(named | _KEPT) - _COPIES
+    return frozenset(named | KEPT) - _COPIES
 
 
 def why_not(action: str, settings: Settings) -> str:

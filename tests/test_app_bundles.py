@@ -20,7 +20,7 @@ from refold.app.bundles import is_bundle, looking_at, unpacked, words
 from refold.app.cli import main
 from refold.app.key_table import TABLE
 from refold.app.main import RefoldApp
-from refold.app.read_only import OUT, going_on, why_not
+from refold.app.read_only import KEPT, OUT, going_on, why_not
 from refold.app.screens.run import RunScreen
 from refold.core.store import bundle as bundles
 from refold.core.store.bundle import BadBundle, open_bundle
@@ -89,10 +89,10 @@ def test_only_looking_refuses_what_writes(tmp_path: Path) -> None:
     for key in TABLE:
         name = key.action.partition("(")[0]
         refused = bool(why_not(name, looking))
-        if key.place in ("runs", "run", "lineage", "postmortem", "chat") and key.group == "Go on":
+        if key.place in ("runs", "run", "lineage", "postmortem", "chat", "trash") and key.group == "Go on":
             assert refused or name == "copy", key.id
         if key.group in ("Move", "Find"):
-            assert not refused, key.id
+            assert refused == (name in KEPT), key.id
     assert going_on() >= {"resume", "fork", "salvage", "repair", "suspend", "abort", "reply"}
     assert all(why_not(name, looking) for name in OUT)
 

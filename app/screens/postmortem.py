@@ -294,12 +294,8 @@ class PostmortemScreen(GoingOnScreen):
         if name == "nothing":
             self.action_back()
         elif self.check_action(name, ()):
-            {
-                "resume": self.action_resume,
-                "fork": self.action_fork,
-                "salvage": self.action_salvage,
-                "repair": self.action_repair,
-            }[name]()
+            # Like a key: where Refold only looks, that says why nothing is done.
+            self.call_later(self.app.run_action, name, self)
         elif self._post is not None:
             why = next(each.why_not for each in self._post.actions if each.name == name)
             self.notify(why, severity="warning", markup=False)
