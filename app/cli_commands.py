@@ -231,11 +231,11 @@ def _trash(parser: Parser) -> None:
 
 def _restore(parser: Parser) -> None:
     parser.description = (
-        "Put a run back from the trash where it lay, with the mode and time it had; without ID list what\n"
-        "lies there. Nothing is overwritten."
+        "Put runs back from the trash where they lay, with the modes and times they had; without ID list\n"
+        "what lies there. Nothing is overwritten."
     )
-    parser.add_argument("id", metavar="ID", nargs="?", help="id of the run, or name of the entry")
-    _json(parser, "one object")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="id of a run, or name of an entry")
+    _json(parser, "one object a run and line")
 
 
 def _prune(parser: Parser) -> None:
@@ -480,7 +480,7 @@ COMMANDS: dict[str, Command] = {
     "star": Command("RUN ...", "star runs", _star),
     "name": Command("RUN [NAME]", "give a run a name", _name),
     "trash": Command("RUN ...", "move runs to the trash", _trash),
-    "restore": Command("[ID]", "put a run back from the trash", _restore),
+    "restore": Command("[ID ...]", "put runs back from the trash", _restore),
     "prune": Command("[FILTER ...]", "move the runs that a rule names to the trash", _prune),
     "run": Command("MODULE:FACTORY PROMPT", "run an agent written in Python", _run),
     "serve": Command("[RUN[@SEQ]]", "the full screen in a browser of this machine, to look only", _serve),

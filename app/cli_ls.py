@@ -75,15 +75,9 @@ def print_ids(filter_text: str, settings: Settings, printer: Printer) -> int:
     return FINE
 
 
-def matching_runs(words: Sequence[str], settings: Settings, now: float) -> list[RunSummary]:
-    """Give the runs that the words of a filter let through, newest first."""
-    runs, _ = _read(" ".join(map(_as_term, words)), settings, now)
-    return [runs[index] for index in range(len(runs))]
-
-
-def every_run(settings: Settings) -> list[RunSummary]:
-    """Give all runs, newest first."""
-    return matching_runs((), settings, time.time())
+def read_runs(words: Sequence[str], settings: Settings, now: float) -> RunList:
+    """Read all runs, and show those that the words of a filter let through, newest first."""
+    return _read(" ".join(map(_as_term, words)), settings, now)[0]
 
 
 def _read(filter_text: str, settings: Settings, now: float) -> tuple[RunList, tuple[RootReport, ...]]:

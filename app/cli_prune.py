@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Sequence
 
 from refold.app.cli_exit import FINE, REFUSED
-from refold.app.cli_ls import every_run, matching_runs
+from refold.app.cli_ls import read_runs
 from refold.app.cli_print import Printer
 from refold.app.cli_trash import entry_json
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.safe import line
 from refold.app.settings import Settings
-from refold.app.trashing import Moved, Moving, is_due, kept_until, move, plans_for, trashed
+from refold.app.trashing import Moved, Moving, is_due, kept_until, leftovers, move, plans_for, trashed
 from refold.core.errors import RefoldError
 from refold.core.prune import BadRule, PrunePlan, Rule, bytes_of, plan_prune, seconds_of
 from refold.core.records import Json
@@ -45,7 +46,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             remedy="for example --older-than 30d, --larger-than 1GB, --status completed, or a filter",
         )
     now = time.time()
-    plan = plan_prune(matching_runs(words, settings, now), every_run(settings), rule, now)
+    runs = read_runs(words, settings, now)
+    plan = plan_prune(runs.shown(), runs.every(), rule, now)
     forks = {taken.run.id: taken.forks for taken in plan.taken}
     movings = list(plans_for([taken.run for taken in plan.taken], forks))
     results = list(move(movings)) if arguments.yes else None
@@ -111,6 +113,9 @@ def _empty(arguments: argparse.Namespace, settings: Settings, printer: Printer) 
     going = [entry for entry in trashed(settings) if _is_meant(entry, older, settings, now)]
     errors: list[RefoldError | None] = []
     notes = NotesStore(settings.notes_dir)
+    for left in leftovers(settings, now) if arguments.yes else ():
+        with contextlib.suppress(RefoldError):
+            delete(left)
     for entry in going if arguments.yes else ():
         try:
             delete(entry, notes)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from refold.app.cli_exit import FINE, REFUSED
-from refold.app.cli_ls import every_run
+from refold.app.cli_ls import read_runs
 from refold.app.cli_print import Printer
 from refold.app.cli_run import find_run
 from refold.app.lines import Cell
@@ -41,29 +41,29 @@ def trash(arguments: argparse.Namespace, settings: Settings, printer: Printer) -
     if not arguments.runs:
         raise NoRun("name the runs to move", remedy="'refold trash --list' shows what was moved")
     paths = [find_run(run, settings) for run in arguments.runs]
-    every = every_run(settings)
+    every = read_runs((), settings, time.time()).every()
     known = {str(Path(run.path).absolute()): run for run in every}
     runs = [known.get(str(path.absolute()), _unknown(path)) for path in paths]
     movings = list(plans_for(runs, fork_ids(every, runs)))
     if arguments.plan:
         return tell_plans(movings, printer, as_json=arguments.json)
-    return tell_moved(list(move(movings)), printer, as_json=arguments.json)
+    return tell_moved(list(move(movings)), settings, printer, as_json=arguments.json)
 
 
 def put_back(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
-    """Put a run back, or list what lies in the trash.
+    """Put runs back, or list what lies in the trash.
 
     Raises:
         RefoldError: there is no such entry, there are several, or it cannot be put back.
     """
-    if not arguments.id:
+    if not arguments.ids:
         return _list(settings, printer, as_json=arguments.json)
-    entry = find_entry(arguments.id, trashed(settings))
-    path = restore(entry)
-    if arguments.json:
-        printer.json({"id": entry.id, "path": str(path)})
-    else:
-        printer.text(line(f"{entry.id} is back: {path}"))
+    for entry in [find_entry(text, trashed(settings)) for text in arguments.ids]:
+        path = restore(entry)
+        if arguments.json:
+            printer.json({"id": entry.id, "path": str(path)})
+        else:
+            printer.text(line(f"{entry.id} is back: {path}"))
     return FINE
 
 
@@ -110,7 +110,7 @@ def tell_plans(movings: Sequence[Moving], printer: Printer, *, as_json: bool) ->
     return REFUSED if refused else FINE
 
 
-def tell_moved(results: Sequence[Moved], printer: Printer, *, as_json: bool) -> int:
+def tell_moved(results: Sequence[Moved], settings: Settings, printer: Printer, *, as_json: bool) -> int:
     """Print what came of plans; 1 where a run stays."""
     for moved in results:
         plan = moved.moving.plan
@@ -120,7 +120,9 @@ def tell_moved(results: Sequence[Moved], printer: Printer, *, as_json: bool) -> 
         elif moved.error is not None:
             printer.error(moved.error)
         else:
-            back = f"'refold restore {plan.id}' puts it back"
+            known = any(str(root.path) == plan.found.root for root in settings.roots)
+            root = "" if known else f" --root {plan.found.root}"
+            back = f"'refold restore {plan.id}{root}' puts it back"
             printer.line((Cell(line(plan.id), "strong"), Cell(line(f" is in the trash; {back}"))))
     return REFUSED if any(moved.error for moved in results) else FINE
 

@@ -104,7 +104,7 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         roots = catalog.roots_report()
     finally:
         catalog.close()
-    lying = list(entries(root.path for root in settings.roots))
+    lying = [entry for entry in entries(root.path for root in settings.roots) if entry.state != "left"]
     statuses = Counter(str(run.status) for run in runs.values())
     problems = Counter(code for run in runs.values() for code in run.problems)
     checks = [
@@ -321,7 +321,7 @@ def _trash(lying: Sequence[Entry], settings: Settings) -> Iterator[Check]:
     said = f"{units.plural(len(lying), 'run')} in the trash, {size}"
     now = time.time()
     due = sum(is_due(entry, settings, now) for entry in lying)
-    odd = [entry.id for entry in lying if entry.state not in {"whole", "newer", "left", "deleting"}]
+    odd = [entry.id for entry in lying if entry.state not in {"whole", "newer", "deleting"}]
     if due:
         remedy = "'refold prune --trash' says which and frees the room with --yes"
         yield Check("trash", "remark", f"{said}; {due:,} may be deleted", remedy)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refold.core.errors import RefoldError
 from refold.core.prune import forks_of
-from refold.core.store.trash import carry_out, plan_for
+from refold.core.store.trash import Around, carry_out, plan_for
 from refold.core.store.trash_list import Entry, entries
 from refold.core.trash import TrashPlan
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from refold.core.summary import RunSummary
 
 _DAY = 86_400
+_HOUR = 3600
 
 
 class Moving(NamedTuple):
@@ -42,8 +43,9 @@ def plans_for(runs: Iterable[RunSummary], forks: Mapping[str, Sequence[str]]) ->
         runs: The runs.
         forks: The ids of their forks, by the id of the parent.
     """
+    around = Around()
     for run in runs:
-        yield Moving(run, plan_for(Path(run.path), kept=run.kept, forks=forks.get(run.id, ())))
+        yield Moving(run, plan_for(Path(run.path), kept=run.kept, forks=forks.get(run.id, ()), around=around))
 
 
 def fork_ids(every: Iterable[RunSummary], going: Iterable[RunSummary]) -> dict[str, list[str]]:
@@ -70,6 +72,25 @@ def trashed(settings: Settings) -> list[Entry]:
     """Give what lies in the trash of all directories and can be put back or deleted, the newest first."""
     found = [entry for entry in entries(root.path for root in settings.roots) if entry.state != "left"]
     return sorted(found, key=lambda entry: (entry.time, entry.name), reverse=True)
+
+
+def leftovers(settings: Settings, now: float) -> list[Entry]:
+    """Give the entries in which nothing lies: what a kill before the move, or after a restore, left behind.
+
+    One that was made just now may be that of a move that goes on.
+    """
+    return [
+        entry
+        for entry in entries(root.path for root in settings.roots)
+        if entry.state == "left" and _changed(entry) < now - _HOUR
+    ]
+
+
+def _changed(entry: Entry) -> float:
+    try:
+        return Path(entry.path).stat().st_mtime
+    except OSError:
+        return float("inf")
 
 
 def kept_until(entry: Entry, settings: Settings) -> datetime | None:

@@ -140,6 +140,27 @@ def test_the_trash_is_emptied_when_it_is_said(at: Any, runs: Path, tmp_path: Pat
     assert not list(notes.each())
 
 
+def test_what_a_kill_left_is_swept_with_the_trash(at: Any, runs: Path) -> None:
+    left = runs / TRASH / "gone.0a0b0c0d"
+    left.mkdir(parents=True)
+    (left / "refold-trash.json").write_text("{}")
+    assert at("trash", "--list", "--json").rows == []
+    assert at("prune", "--trash", "--yes").code == 0
+    assert left.exists()
+    os.utime(left, (0, 0))
+    assert at("prune", "--trash", "--yes").code == 0
+    assert not left.exists()
+
+
+def test_a_run_elsewhere_is_said_where_to_look_for(at: Any, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    run = made(tmp_path / "elsewhere", "far")
+    assert f"refold restore far --root {run.parent}" in at("trash", str(run)).out
+    assert at("restore", "far", "--root", run.parent).code == 0
+    at("trash", "old", "older")
+    assert len(at("restore", "old.", "older", "--json").rows) == 2
+
+
 def test_the_doctor_knows_the_trash(at: Any, runs: Path) -> None:
     at("note", "old", "why")
     at("trash", "old")

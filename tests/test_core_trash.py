@@ -18,6 +18,7 @@ from tests import generate
 from tests.rivumi_cases import make
 from tests.test_readonly import picture
 
+from refold.app.trashing import move, plans_for
 from refold.core.errors import RunExists, RunLocked, StoreError
 from refold.core.keeping import Kept
 from refold.core.store.catalog import Catalog, Progress, Root
@@ -255,6 +256,25 @@ def test_what_happens_in_the_trash_tells_the_list_nothing(runs: Path) -> None:
     assert [type(item).__name__ for item in told if not isinstance(item, Progress)] == ["Gone"]
     assert not [item for item in catalog.refresh_holders() if not isinstance(item, Progress)]
     catalog.close()
+
+
+def test_many_runs_are_planned_for_with_one_look_around(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        (runs / f"run-{number}.json").write_bytes(b"{}\n")
+        (runs / f"run-{number}.12.torn").write_bytes(b"{")
+    listings: list[object] = []
+    scandir = os.scandir
+
+    def counting(path: int | str | Path) -> object:
+        listings.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counting)
+    rows = [RunSummary(f"run-{number}", str(runs / f"run-{number}.json")) for number in range(50)]
+    movings = list(plans_for(rows, {}))
+    assert all(len(moving.plan.found.parts) == 2 for moving in movings)
+    assert all(moved.error is None for moved in move(movings))
+    assert listings == [runs]
 
 
 def test_two_of_one_id_lie_side_by_side(runs: Path) -> None:

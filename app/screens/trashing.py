@@ -15,6 +15,7 @@ from refold.app.screens.mend import MendScreen
 
 if TYPE_CHECKING:
     from refold.app.lines import Role
+    from refold.app.narrowing import Narrowing
     from refold.app.present.run_list import RunList
     from refold.app.settings import Settings
     from refold.app.trashing import Moving
@@ -47,6 +48,7 @@ class TrashingScreen(MarkingScreen):
     """A list of runs that can be moved to the trash."""
 
     _runs: RunList
+    _narrowing: Narrowing
     _settings: Settings
 
     @property
@@ -75,7 +77,11 @@ class TrashingScreen(MarkingScreen):
         """Show what moving all runs that the filter shows would be."""
         if self.app.screen is not self:
             return
-        if not self._runs.filter:
+        if self._narrowing.searching:
+            self.notify(
+                "The runs are still being searched: prune them when that is done.", severity="warning"
+            )
+        elif not self._runs.filter:
             self.notify(
                 "It takes the runs that the filter shows: filter first, like before:30d status:completed"
             )

@@ -51,6 +51,7 @@ from refold.core.trash import (
 
 VERSION: Final = 1
 _PROMPT: Final = 200
+_SIDE: Final = re.compile(r"([^.]+)\.\d+(?:\.\d+)?\.torn")
 
 
 class TrashChanged(StoreError):
@@ -67,14 +68,42 @@ class Trashed(msgspec.Struct, frozen=True):
     """The move is known to be on disk."""
 
 
+class Around:
+    """What many runs share: which locks are held, and what repairs cut off; each is looked at once."""
+
+    def __init__(self) -> None:
+        self.locked = locked_inodes() or frozenset()
+        self._beside: dict[Path, dict[str, list[str]]] = {}
+
+    def side_files(self, root: Path, stem: str) -> list[str]:
+        """Give the names of what repairs cut off a run."""
+        if root not in self._beside:
+            self._beside[root] = _side_files(root)
+        return self._beside[root].get(stem, [])
+
+
 def plan_for(
-    path: Path, *, kept: Kept = NOTHING, forks: Sequence[str] = (), suffix: str | None = None
+    path: Path,
+    *,
+    kept: Kept = NOTHING,
+    forks: Sequence[str] = (),
+    suffix: str | None = None,
+    around: Around | None = None,
 ) -> TrashPlan:
-    """Look at a run and plan to move it to the trash; nothing is changed, and nothing is locked."""
-    return plan_trash(look(path), suffix=suffix or os.urandom(4).hex(), kept=kept, forks=forks)
+    """Look at a run and plan to move it to the trash; nothing is changed, and nothing is locked.
+
+    Args:
+        path: The run.
+        kept: What is noted about it.
+        forks: The ids of the runs that were forked from it.
+        suffix: What makes the name of the entry one of its own; random if left out.
+        around: What is known already of what lies around, where many runs are planned for.
+    """
+    found = look(path, around or Around())
+    return plan_trash(found, suffix=suffix or os.urandom(4).hex(), kept=kept, forks=forks)
 
 
-def look(path: Path) -> Found:
+def look(path: Path, around: Around) -> Found:
     """Look at a run and what lies beside it, and at what stands against moving it."""
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps its own name here
     root, directory = place.parent, is_run_directory(place)
@@ -102,11 +131,11 @@ def look(path: Path) -> Found:
                 )
             )
     else:
-        parts += [part for name in _side_files(root, stem) if (part := _part(root / name, "side"))]
+        parts += [part for name in around.side_files(root, stem) if (part := _part(root / name, "side"))]
         lock = root / f"{stem}{LOCK_SUFFIX}"
         found = _part(lock, "lock")
         parts += [found] if found is not None else []
-    against += [*_lock_reasons(place, lock), *_place_reasons(root)]
+    against += [*_lock_reasons(place, lock, around.locked), *_place_reasons(root)]
     size = _size(place) if directory else sum(part.size for part in parts)
     return Found(shown(place), str(root), stem, tuple(parts), size, tuple(against), directory)
 
@@ -131,8 +160,8 @@ def carry_out(plan: TrashPlan, *, status: str = "", prompt: str = "", now: datet
     root = Path(plan.found.root)
     main = plan.found.parts[0]
     with _held(root, plan.found) as made_lock:
-        again = look(root / main.name)
-        against = [reason for reason in again.against if reason.code != "locked"]
+        again = _again(plan.found)
+        against = again.against
         if not _is_same(again, plan.found):
             raise TrashChanged(
                 f"{shown(root / main.name)}: the run has changed since the plan was made",
@@ -154,6 +183,20 @@ def carry_out(plan: TrashPlan, *, status: str = "", prompt: str = "", now: datet
                 (entry / main.name / LOCK).unlink()
                 os.utime(entry / main.name, ns=(main.mtime_ns, main.mtime_ns))
         return Trashed(plan, _settled(entry, root))
+
+
+def _again(found: Found) -> Found:
+    """Look again at the names of a plan, once they are held; what else lies beside them is not looked for."""
+    root = Path(found.root)
+    parts = [_part(root / part.name, part.kind) for part in found.parts]
+    main = parts[0]
+    if main is None:
+        return msgspec.structs.replace(found, parts=())
+    directory = is_run_directory(root / main.name)
+    here = tuple(part for part in parts if part is not None)
+    size = _size(root / main.name) if directory else sum(part.size for part in here)
+    reasons = tuple(_place_reasons(root))
+    return msgspec.structs.replace(found, parts=here, bytes=size, against=reasons, directory=directory)
 
 
 def _is_same(now: Found, before: Found) -> bool:
@@ -301,20 +344,21 @@ def _part(path: Path, kind: PartKind) -> Part | None:
     return Part(path.name, kind, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ino)
 
 
-def _side_files(root: Path, stem: str) -> list[str]:
-    """Give the names of what repairs cut off a run."""
-    if not is_run_id(stem):
-        return []
-    name = re.compile(rf"{re.escape(stem)}\.\d+(?:\.\d+)?\.torn")
+def _side_files(root: Path) -> dict[str, list[str]]:
+    """Give the names of what repairs cut off the runs of a directory, by the ids of the runs."""
+    found: dict[str, list[str]] = {}
     try:
         with os.scandir(root) as entries:
-            return sorted(entry.name for entry in entries if name.fullmatch(entry.name))
+            for entry in entries:
+                name = _SIDE.fullmatch(entry.name)
+                if name is not None and is_run_id(name[1]):
+                    found.setdefault(name[1], []).append(entry.name)
     except OSError:
-        return []
+        return {}
+    return {stem: sorted(names) for stem, names in found.items()}
 
 
-def _lock_reasons(place: Path, lock: Path) -> Iterator[Reason]:
-    inodes = locked_inodes() or frozenset()
+def _lock_reasons(place: Path, lock: Path, inodes: frozenset[int]) -> Iterator[Reason]:
     for path in (lock, place):
         try:
             locked = os.lstat(path).st_ino in inodes
