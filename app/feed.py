@@ -109,7 +109,8 @@ class Feed:
         if self._holders:
             self._holders = False
             return self._items(self._catalog.refresh_holders())
-        if self._notes and self._noted is not None:
+        # Thousands of notes that no cache knows are read when the rows are there.
+        if self._notes and self._noted is not None and (self._scan is None or not self._noted.is_behind):
             self._notes = False
             return self._noted.again()
         return None
@@ -119,6 +120,7 @@ class Feed:
 
     def _scan_ended(self) -> None:
         self._scan = None
+        self._notes = self._notes or (self._noted is not None and self._noted.is_behind)
         self._loading = self._loading._replace(finished=True)
         self._paths.update(self._again)
         self._again.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from refold.core.store.kept import KeptIndex
 
 _STRETCH: Final = 50
+_PATIENCE: Final = 0.05
+"""Seconds that the first row waits for the notes."""
 _WORK: Final = Progress(0, 0)
 
 
@@ -30,14 +33,28 @@ class NotedRows:
         self._directory = directory
         self._cache = cache
         self._index: KeptIndex | None = None
+        self._looking: Iterator[bool] | None = None
+        """A look at the notes that is not done yet."""
         self._rows: dict[str, RunSummary] = {}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the first look at the notes is not done yet."""
+        return self._looking is not None
 
     def joined(self, items: Iterator[Item]) -> Iterator[Item]:
         """Give these items, the rows with what is noted; the first time the notes are looked at before."""
-        if self._index is None:
-            for _ in self._opened().look():
-                yield _WORK
         index = self._opened()
+        if not self._rows and self._looking is None:
+            # A few notes are read before the first row; thousands of them do not keep the rows back.
+            self._looking = index.look()
+            end = time.perf_counter() + _PATIENCE
+            for _ in self._looking:
+                yield _WORK
+                if time.perf_counter() >= end:
+                    break
+            else:
+                self._looking = None
         for item in items:
             if isinstance(item, RunSummary):
                 row = self._rows[item.path] = index.joined(item)
@@ -48,12 +65,14 @@ class NotedRows:
                 yield item
 
     def again(self) -> Iterator[Item]:
-        """Give the rows about which something else is noted now."""
+        """Give the rows about which something else is noted now; one such look at a time."""
         index = self._opened()
-        changed = False
-        for step in index.look():
+        changed = self._looking is not None
+        looking = self._looking = self._looking or index.look()
+        for step in looking:
             changed = changed or step
             yield _WORK
+        self._looking = None
         if not changed:
             return
         for number, (path, row) in enumerate(list(self._rows.items())):

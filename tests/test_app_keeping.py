@@ -16,13 +16,18 @@ from tests.test_readonly import picture
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from refold.app import noted_rows
+from refold.app.noted_rows import NotedRows
 from refold.app.screens.run import RunScreen
 from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.store.catalog import Catalog, Root
 from refold.core.store.keep import naming, noting, noting_record, starring, tagging
 from refold.core.store.notes import NotesStore
+from refold.core.summary import RunSummary
 
 Compare = Callable[..., bool]
 NOTES = Path("state/notes")
+RUNS = Path("story")
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +103,24 @@ async def test_what_others_wrote_into_the_notes_commands_nothing() -> None:
         await pilot.press("home", "down")
         await said(pilot, "▪ Note")
         assert not {"\x1b", "\x9b", "\u202e"} & set("".join(shown(pilot.app)))
+
+
+def test_many_notes_do_not_keep_the_rows_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = NotesStore(NOTES)
+    for run in sorted(RUNS.glob("*.json")):
+        if run.is_file():
+            store.update(run, starring(on=True))
+    monkeypatch.setattr(noted_rows, "_PATIENCE", -1.0)
+    rows, catalog = NotedRows(NOTES, None), Catalog([Root(RUNS, "fisk-ai", "test")], cache=None)
+    first = [item for item in rows.joined(catalog.scan()) if isinstance(item, RunSummary)]
+    assert len(first) == 12
+    assert rows.is_behind
+    assert not any(row.kept for row in first)
+    later = [item for item in rows.again() if isinstance(item, RunSummary)]
+    assert sum(row.kept.star for row in later) == len(later) == 11
+    assert not rows.is_behind
+    assert not [item for item in rows.again() if isinstance(item, RunSummary)]
+    catalog.close()
 
 
 async def test_what_another_refold_notes_is_seen() -> None:

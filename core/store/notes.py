@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -303,13 +304,18 @@ def read_values(path: Path) -> dict[str, Json]:
         return {}
 
 
+@cache
+def _hints() -> dict[str, object]:
+    return get_type_hints(Notes)
+
+
 def notes_from(values: dict[str, Json]) -> Notes:
     """Read what can be read: a value of the wrong type is as good as none."""
     version = values.get("version", VERSION)
     if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
         return Notes(version=version)
     known: dict[str, object] = {}
-    for name, kind in get_type_hints(Notes).items():
+    for name, kind in _hints().items():
         if name in values:
             try:
                 known[name] = msgspec.convert(values[name], kind)
