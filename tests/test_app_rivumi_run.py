@@ -106,7 +106,7 @@ async def test_the_conversation_is_the_manifests_and_a_call_without_a_result_sta
         await seen.pane_says("request.json", "Fix add() so the test passes.", "keeps one conversation")
         await seen.pane_says("has no result: a resume")
         await seen.press("home")
-        await seen.pane_says("it is not the")
+        await seen.pane_says("cut back to the")
 
 
 async def test_problems_and_turns_are_reached_by_keys(tmp_path: Path) -> None:

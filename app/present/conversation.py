@@ -41,6 +41,14 @@ def message_lines(sent: Sent, width: int, view: View) -> Iterator[Line]:
     yield BLANK
 
 
+def unrecorded_lines(hashes: str, width: int, *, system: bool = True) -> Iterator[Line]:
+    """Say what the model is sent before all messages and no file records, the system prompt or only tools."""
+    what = "a system prompt and its tools" if system else "its tools"
+    said = f"First the model is sent {what}: they are not recorded{hashes}."
+    yield from flow((cell(said, "dim"),), width)
+    yield BLANK
+
+
 def earlier_line(count: int, width: int, key: str) -> Iterator[Line]:
     """Say how many messages stand before the first one shown."""
     yield from flow(

@@ -19,7 +19,7 @@ from refold.core.blocks import read_blocks
 from refold.core.columns import ASSISTANT, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
 from refold.core.findings import is_damage
-from refold.core.records import AssistantRecord, Json, MetaRecord, Record, UnknownRecord
+from refold.core.records import AssistantRecord, Fingerprint, Json, MetaRecord, Record, UnknownRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import RunState
 from refold.core.status import Status, derive
@@ -280,6 +280,7 @@ class Reading(ReadingChanges):
             empty_line,
             message_lines,
             open_turn_lines,
+            unrecorded_lines,
         )
         from refold.app.present.state import error_lines
 
@@ -305,6 +306,7 @@ class Reading(ReadingChanges):
             ready.append(lines)
             made += len(lines)
             number -= 1
+        yield from unrecorded_lines(_hashes(state.fingerprint), width)
         if number:
             yield from earlier_line(number, width, view.unfold_key)
         for lines in reversed(ready):
@@ -415,6 +417,13 @@ class Reading(ReadingChanges):
             if columns.kind[place] == RESULT and call >= 0 and call not in found:
                 found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
         return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))
+
+
+def _hashes(recorded: Fingerprint) -> str:
+    """Give what is recorded of system prompt and tools."""
+    names = (("system", recorded.system_hash), ("tools", recorded.tools_hash))
+    found = [f"{name} {text[:8]}…" for name, text in names if text]
+    return f", only hashes of them ({', '.join(found)})" if found else ""
 
 
 def reading_of(reader: RunReader, window: Timeline | None = None) -> Reading:

@@ -7,7 +7,7 @@ from typing import Final
 
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
-from refold.app.present.conversation import earlier_line
+from refold.app.present.conversation import earlier_line, unrecorded_lines
 from refold.app.present.json_text import json_lines
 from refold.app.present.layout import BLANK, cell, fit, flow, span
 from refold.app.present.record import text_lines
@@ -31,6 +31,7 @@ def session_conversation_lines(
     *,
     at_end: bool,
     started: Collection[str] = (),
+    kept: int | None = None,
 ) -> Iterator[Line | None]:
     """Give the lines of the pane, and None where work was done but no line is ready.
 
@@ -43,7 +44,11 @@ def session_conversation_lines(
         window: So many lines are laid out before the reader asks for earlier messages.
         at_end: The cursor stands on the last event.
         started: The calls that were started and never ended.
+        kept: So many messages there are by now, where those of `manifest` are cut back to the cursor.
     """
+    first = manifest.messages[0] if manifest is not None and manifest.messages else None
+    system = isinstance(first, dict) and first.get("role") == "system"
+    yield from unrecorded_lines("", width, system=not system)
     if request is not None and request.instruction:
         yield _rule((cell("request ", "user"), cell("request.json", "dim")), width)
         yield from text_lines(
@@ -54,8 +59,11 @@ def session_conversation_lines(
         yield from flow((cell(f"no messages are kept: {problem}", "warn", 1000),), width, 2)
         return
     note = "The manifest keeps one conversation, that of its latest state"
-    note += "." if at_end else ": it is not the one at the cursor."
-    yield from flow((cell(note, "dim" if at_end else "warn"),), width)
+    if kept is not None:
+        note += f": cut back to the cursor, {len(manifest.messages):,} of {kept:,} messages."
+    else:
+        note += "." if at_end else ": it is not the one at the cursor."
+    yield from flow((cell(note, "dim" if at_end or kept is not None else "warn"),), width)
     yield BLANK
     pending = "" if manifest.pending is None else manifest.pending.action_id
     lost = {call.id: _what_of(call.id, pending, started) for call in dangling(manifest)}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, cast
 
+from msgspec import structs
+
 from refold.app.lines import Line, Role
 from refold.app.present import units
 from refold.app.present.changes import Fate
@@ -26,8 +28,9 @@ from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Json, Record
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.history import Since
-from refold.core.rivumi.manifest import Request
+from refold.core.rivumi.manifest import Manifest, Request
 from refold.core.rivumi.members import Members
+from refold.core.rivumi.sent import COMPACTED, sent_at
 from refold.core.rivumi.timeline import EventTimeline, Life
 from refold.core.status import RUNNING, Status
 from refold.core.store.session_reader import SessionReader
@@ -270,6 +273,13 @@ class SessionReading(Reading):
         session, manifest, request = self._session, self._session.manifest, self._session.request
         if self.lens is not None and manifest is not None:
             manifest = self.lens.manifest(manifest)
+        at_end = self.reader.complete and item == self.timeline.items - 1
+        kept: int | None = None
+        if manifest is not None and not at_end:
+            cut = self._sent(manifest, item)
+            yield None
+            if cut is not None:
+                kept, manifest = len(manifest.messages), structs.replace(manifest, messages=cut, pending=None)
         yield from session_conversation_lines(
             manifest,
             session.manifest_problem,
@@ -277,15 +287,30 @@ class SessionReading(Reading):
             width,
             view,
             window,
-            at_end=self.reader.complete and item == self.timeline.items - 1,
-            started=self._started(),
+            at_end=at_end,
+            started=self._started(item if kept is not None else self.timeline.items - 1),
+            kept=kept,
         )
+
+    def _sent(self, manifest: Manifest, item: int) -> tuple[Json, ...] | None:
+        """Give the messages up to an item; None where nothing tells which they were."""
+        timeline = self._events
+        if item < 0 or self.is_window or COMPACTED in timeline.names:
+            return None
+        turn = timeline.columns.last_assistant[item] - 1
+        asked = any(timeline.type_of(at) == "model.requested" for at in range(max(0, turn), item + 1))
+        ended = {call.id for call in timeline.state_at(item).calls if call.ended is not None}
+        inherited = 0
+        if timeline.type_of(0) == "run.forked":
+            inherited = Members(self._session.event(0).data).whole("messages_included", 0)
+        turns = timeline.turn(item)
+        return sent_at(manifest.messages, turns, ended, inherited=inherited, asked=asked and turns > 0)
 
     def _through(self, request: Request) -> Request:
         return self.lens.request(request) if self.lens is not None else request
 
-    def _started(self) -> frozenset[str]:
+    def _started(self, item: int) -> frozenset[str]:
         timeline = self._events
-        if not timeline.items or self.is_window:
+        if item < 0 or self.is_window:
             return frozenset()
-        return frozenset(call.id for call in timeline.state_at(timeline.items - 1).open_calls)
+        return frozenset(call.id for call in timeline.state_at(item).open_calls)
