@@ -68,7 +68,7 @@ def test_the_pane_shows_the_conversation_at_the_cursor(tmp_path: Path) -> None:
         reading = reading_of(reader)
 
         def said(item: int) -> str:
-            return "\n".join(plain(line) for line in reading.conversation(item, 100, View()) if line)
+            return "\n".join(plain(line) for line in reading.conversation(item, 200, View()) if line)
 
         before = said(2)
         assert "First the model is sent its tools: they are not recorded." in before

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from refold.app.present.record import Answer, Subject
     from refold.app.present.state import Moment, PendingCall, StateView
     from refold.app.present.view import View
+    from refold.core.subagents import Stretch
 
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
@@ -163,6 +164,20 @@ class Reading(ReadingChanges):
     def judge(self) -> Judged | None:
         """Say whether the run can go on, where only all its files tell; blocks while they are read."""
         return None
+
+    def lanes(self) -> tuple[Stretch, ...]:
+        """Give while which records other agents were at work."""
+        from refold.core.subagents import remote_stretches
+
+        return () if self.is_window else remote_stretches(self.timeline)
+
+    def nested(self, index: int, width: int, view: View) -> Iterator[Line | None]:
+        """Give the rows of the runs that a row names, and None where work was done but no line is ready."""
+        paths = self.inner(index) if index >= 0 else ()
+        if paths:
+            from refold.app.present.nested import nested_lines
+
+            yield from nested_lines(paths, width, view, redacted=self.lens is not None)
 
     def inner(self, index: int) -> tuple[Path, ...]:
         """Give the runs of its own agents that a row names."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from refold.app import safe
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
 from refold.core.columns import META, TERMINAL, USER, Bucket
+from refold.core.subagents import Stretch
 from refold.core.timeline import Timeline
 
 IDLE: Final = 2.0
@@ -80,6 +82,31 @@ def with_forks(cells: Sequence[RulerCell], places: Iterable[float]) -> tuple[Rul
     for place in places:
         marked[min(int(place * len(marked)), len(marked) - 1)] = _FORK
     return tuple(marked)
+
+
+def lane_line(stretches: Sequence[Stretch], width: int, place: Callable[[int], float]) -> Line:
+    """Give a line below the columns that says where other agents were at work, and which.
+
+    Args:
+        stretches: In the order in which they began.
+        width: How many columns there are.
+        place: Gives where an item stands, from 0 to 1.
+    """
+    cells: list[Cell] = []
+    end = 0
+    for stretch in stretches:
+        last = min(width - 1, int(place(stretch.last) * width))
+        if last < end:
+            # Other stretches stand in its columns already.
+            continue
+        first = max(end, min(last, int(place(stretch.first) * width)))
+        cells.append(Cell(Safe(" " * (first - end)), "text"))
+        room = last - first + 1
+        name = safe.fit(safe.line(stretch.name, 80), min(room - 2, safe.width(safe.line(stretch.name, 80))))
+        bar = Safe(f"╶{name}{'─' * (room - 2 - safe.width(name))}{'╴' if stretch.ended else '⋯'}")
+        cells.append(Cell(bar if room > 2 else Safe("╶╴"[:room] if room == 2 else "•"), "meta"))
+        end = last + 1
+    return tuple(cells)
 
 
 def labels_by_count(timeline: Timeline, width: int) -> Line:

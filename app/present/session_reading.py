@@ -35,6 +35,7 @@ from refold.core.rivumi.timeline import EventTimeline, Life
 from refold.core.status import RUNNING, Status
 from refold.core.store.session_reader import SessionReader
 from refold.core.store.session_standing import standing_of
+from refold.core.subagents import MOST, Stretch, Told, told_stretches
 from refold.core.timeline import Timeline
 from refold.core.touches import Place
 
@@ -89,13 +90,15 @@ class SessionReading(Reading):
     def rows(self) -> TimelineRows:
         """Give the rows of the timeline list."""
         request = self._session.request
-        return SessionRows(
+        rows = SessionRows(
             self._events,
             self.raw,
             self._decoder,
             prompt=self._through(request).instruction if request is not None else "",
             partial=self.is_window,
         )
+        rows.lanes = self.lanes
+        return rows
 
     def status(self, *, held: bool) -> Status:
         """Give the status as the list of runs does."""
@@ -136,18 +139,33 @@ class SessionReading(Reading):
         why = found.reasons[0].message if found.reasons else ""
         return Judged(word, _ROLES[found.outcome], why)
 
+    def lanes(self) -> tuple[Stretch, ...]:
+        """Give while which events agents of its own were at work."""
+        timeline = self._events
+        kinds = [name for name in timeline.names if name.startswith("subagents.")]
+        if self.is_window or not kinds:
+            return ()
+        found = sorted(item for kind in kinds for item in timeline.of_type(kind, 4 * MOST))
+        return told_stretches(
+            (Told(item, timeline.type_of(item), self._agents(item)) for item in found), timeline.items
+        )
+
     def inner(self, index: int) -> tuple[Path, ...]:
         """Give the runs of its own agents that a row names."""
         timeline = self._events
-        kind = timeline.type_of(timeline.row(index).item)
-        if not kind.startswith("subagents."):
+        item = timeline.row(index).item
+        if not timeline.type_of(item).startswith("subagents."):
             return ()
-        own = Members(self._seen(index).data)
+        found = (self._session.inner(name) for name in self._agents(item))
+        return tuple(path for path in found if path is not None)
+
+    def _agents(self, item: int) -> tuple[str, ...]:
+        """Give the agents that an event names."""
+        own = Members(self._seen(item).data)
         names = [own.text("id"), *(str(name) for name in own.many("ids"))]
         agents = [agent for agent in own.many("agents") if isinstance(agent, dict)]
         names += [Members(agent).text("id") for agent in agents]
-        found = (self._session.inner(name) for name in names)
-        return tuple(path for path in found if path is not None)
+        return tuple(dict.fromkeys(name for name in names if name))
 
     def record(self, index: int, width: int, view: View) -> Iterator[Line]:
         """Give the lines of the Record pane for a row."""
@@ -161,8 +179,9 @@ class SessionReading(Reading):
         if self.lens is not None and patch is not None:
             patch = self.lens.patch(patch)
         yield from event_lines(self.subject(index), self._events, self._seen(index), width, view, patch=patch)
-        for path in self.inner(index):
-            yield (cell("Enter opens the run of ", "dim"), cell(path.name, "accent", 120))
+        for number, path in enumerate(self.inner(index)):
+            said = "and lists have beside it " if number else "Enter opens the run of "
+            yield (cell(said, "dim"), cell(path.name, "accent", 120))
 
     def _is_last_end(self, item: int) -> bool:
         end = self._events.terminal(self.timeline.items - 1)

@@ -22,6 +22,7 @@ from refold.core.rivumi.events import json_object
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.timeline import EventTimeline, Life
+from refold.core.subagents import Stretch
 
 _KEPT: Final = 1024
 _LONG_GAP: Final = 1.0
@@ -119,6 +120,9 @@ class SessionRows(TimelineRows):
         self._events = decoder
         self._prompt = prompt
         self._seen: OrderedDict[int, tuple[int, Glimpse]] = OrderedDict()
+        self.lanes: Callable[[], Sequence[Stretch]] = tuple
+        """Tells while which items agents of its own were at work."""
+        self._lanes: tuple[int, Sequence[Stretch]] = (-1, ())
 
     def forget(self) -> None:
         """Read everything again."""
@@ -177,7 +181,16 @@ class SessionRows(TimelineRows):
             right = (f"+{units.duration(gap)}", "dim")
         if not glimpsed.whole and not right[0]:
             right = self._size(item)
+        if self._is_inside(item):
+            cells = (Cell(Safe("│ "), "meta"), *cells)
         return cells, right
+
+    def _is_inside(self, item: int) -> bool:
+        """Say whether an agent of its own was at work when an event came."""
+        items = self._timeline.items
+        if self._lanes[0] != items:
+            self._lanes = (items, self.lanes())
+        return any(lane.first < item < lane.last for lane in self._lanes[1])
 
     def _say(self, item: int, kind: str, seen: Glimpse) -> tuple[Sequence[Cell], tuple[str, Role]]:
         own = Members(seen.data)

@@ -210,6 +210,8 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen, RunPointsScree
         if first and not finished:
             await self._painted()
         if finished:
+            self.ruler.stretches = reading.lanes()
+            self.set_class(bool(self.ruler.stretches), "-lanes")
             self._look_for_holder()
             self._look_where_it_stands()
             self.check_records()
@@ -388,6 +390,8 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen, RunPointsScree
         named = self._reading is not None and self.item is not None
         inner = self._reading.inner(self.timeline.cursor) if self._reading is not None and named else ()
         if inner:
+            if len(inner) > 1:
+                self.notify(f"The first of {len(inner)}: the list of runs has the others too.")
             self.app.push_screen(RunScreen(inner[0], settings=self._settings))
         else:
             self.action_detail()

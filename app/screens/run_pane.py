@@ -319,6 +319,7 @@ class RunPane(Vertical):
         if self._open == "record":
             yield from self._above(place, width)
             yield from place.reading.record(place.row, width, self.view)
+            yield from place.reading.nested(place.row, width, self.view)
         elif self._open == "state":
             yield from place.reading.state(item, width, held=place.held, prices=self._prices or {})
         elif self._open == "changes":

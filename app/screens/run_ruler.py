@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from refold.app.loading import others_first
 from refold.app.present.ruler import (
     TimeScale,
     cells_by_count,
     fraction_of_row,
     labels_by_count,
+    lane_line,
     row_of_fraction,
     with_forks,
 )
 from refold.app.widgets.ruler import Ruler
+from refold.core.subagents import Stretch
 from refold.core.timeline import Timeline
 
 
@@ -24,6 +28,8 @@ class RunRuler(Ruler):
         """Whether the reader asked for times."""
         self.forked_at: tuple[int, ...] = ()
         """The sequences after which forks left."""
+        self.stretches: Sequence[Stretch] = ()
+        """While which items other agents were at work."""
         self._timeline: Timeline | None = None
         self._scale: TimeScale | None = None
         self._row = -1
@@ -59,7 +65,8 @@ class RunRuler(Ruler):
             cells, labels = cells_by_count(timeline, width), labels_by_count(timeline, width)
         items = (timeline.item_at(seq) for seq in self.forked_at)
         places = (self._place(timeline, timeline.first_row(item)) for item in items if item is not None)
-        self.show(with_forks(cells, places), self._fraction(), labels)
+        lane = lane_line(self.stretches, width, lambda item: self._place(timeline, timeline.first_row(item)))
+        self.show(with_forks(cells, places), self._fraction(), labels, lane)
 
     def redraw(self) -> None:
         """Draw the columns again, for another width or measure."""

@@ -40,13 +40,14 @@ class Ruler(LineBar):
         super().__init__(id=id, classes=classes)
         self._cells: Sequence[RulerCell] = ()
         self._labels: Line = ()
+        self._lane: Line = ()
         self._column = -1
         self._width = 0
         self._dragged = False
 
-    def show(self, cells: Sequence[RulerCell], cursor: float, labels: Line = ()) -> None:
+    def show(self, cells: Sequence[RulerCell], cursor: float, labels: Line = (), lane: Line = ()) -> None:
         """Show these columns with the cursor at a fraction; below 0 there is none."""
-        self._cells, self._labels = cells, labels
+        self._cells, self._labels, self._lane = cells, labels, lane
         self._column = -1
         self.refresh()
         self.move(cursor)
@@ -71,8 +72,8 @@ class Ruler(LineBar):
         return tuple(joined)
 
     def lines(self, width: int) -> tuple[Line, ...]:
-        """Columns, then labels."""
-        return (self.line(width), self._labels)
+        """Columns, then what stands below them."""
+        return (self.line(width), *((self._lane,) if self._lane else ()), self._labels)
 
     def on_resize(self) -> None:
         """Tell the new width."""

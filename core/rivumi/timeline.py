@@ -112,6 +112,19 @@ class EventTimeline(Timeline):
         found = self.history.life_of(item)
         return None if found < 0 else Life(self.history.moments(found))
 
+    def of_type(self, name: str, most: int) -> list[int]:
+        """Give the first items of a type, so many at most."""
+        found: list[int] = []
+        wanted = self.names.index(name) if name in self.names else -1
+        start = 0
+        while wanted >= 0 and len(found) < most:
+            try:
+                start = self.types.index(wanted, start) + 1
+            except ValueError:
+                break
+            found.append(start - 1)
+        return found
+
     def answered(self, item: int) -> int:
         """Give the number of the call or check that an item is about; -1 where it is about none."""
         return self.history.life_of(item)
