@@ -42,6 +42,7 @@ from refold.core.store.summarise import empty, failed_on, not_a_file, preview, s
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
+    from refold.core.store.in_turn import InTurn
     from refold.core.store.session_reads import SessionReads
     from refold.core.store.session_shelf import SessionShelf, Waiting
 
@@ -98,6 +99,7 @@ class Catalog:
         self._same: list[RootReport] = []
         self._live: OrderedDict[str, RunReader] = OrderedDict()
         self._session_reads: SessionReads | None = None
+        self._beside: InTurn | None = None
         self._must_load = cache is not None
         self._must_save = False
 
@@ -107,6 +109,8 @@ class Catalog:
             pass
         while self._live:
             self._live.popitem()[1].close()
+        if self._beside is not None:
+            self._beside.close()
 
     def roots_report(self) -> tuple[RootReport, ...]:
         """Say of every directory, in the order given, what was found in it at the last look."""
@@ -414,7 +418,7 @@ class Catalog:
                 yield progress
             row = summarise(found, reader)
             if settled and self._cache is not None and found.size > _BIG:
-                reader.keep_index(self._cache)
+                self._keep_index(reader, self._cache)
         except BaseException:
             reader.close()
             raise
@@ -425,6 +429,16 @@ class Catalog:
         else:
             reader.close()
         return row
+
+    def _keep_index(self, reader: RunReader, cache: Path) -> None:
+        """Keep a finished index; whoever reads the list does not wait for the disk."""
+        keeping = reader.keeping(cache)
+        if keeping is not None:
+            if self._beside is None:
+                from refold.core.store.in_turn import InTurn
+
+                self._beside = InTurn()
+            self._beside.do(keeping)
 
     def _reader(self, found: Candidate, hint: str) -> RunReader:
         """Give the reader that already knows the beginning of a run, or a new one."""
