@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from tests import run_story as story
 from tests.test_core_rivumi_timeline import events as log_events
 from tests.test_core_rivumi_timeline import line as log_line
+from tests.test_core_timeline import lines as odd_lines
 
 from refold.core.blocks import read_blocks
 from refold.core.breakpoints import KEYS, Condition, first_stop, parse_breakpoints
+from refold.core.columns import TERMINAL
 from refold.core.errors import BadRecord
 from refold.core.fields import NUMBERS, WATCHED
 from refold.core.filter_terms import FilterError
@@ -241,6 +243,28 @@ def test_changes_of_what_is_watched_are_those_of_every_folded_prefix(
                 assert ends(back) == next((item for item in reversed(changes) if item < start), None), name
                 on = next_change(Watched(name), timeline, Texts(reader), start, 1)
                 assert ends(on) == next((item for item in changes if item > start), None), name
+
+
+@settings(max_examples=80, deadline=None)
+@given(made=odd_lines())
+def test_the_fields_of_an_odd_run_are_those_of_its_state(
+    made: list[bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Repeated ids, results that answer nothing, sums that go round: wherever the prefix folds at all."""
+    path = story.write(tmp_path_factory.mktemp("odd") / "odd.json", [line + b"\n" for line in made])
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        timeline = reader.index_all()
+        for item in range(timeline.items):
+            if timeline.error_at(item) is not None:
+                continue
+            state = reader.state_at(item)
+            assert NUMBERS["tokens"].of(timeline, item) == state.counters.tokens
+            assert NUMBERS["turns"].of(timeline, item) == state.counters.llm_calls
+            pending = len(state.pending.unanswered) if state.pending is not None else 0
+            assert NUMBERS["pending"].of(timeline, item) == pending
+            assert (timeline.phase(item) == "calls") == (
+                pending > 0 and timeline.columns.kind[item] != TERMINAL
+            )
 
 
 @settings(max_examples=60, deadline=None)

@@ -19,7 +19,8 @@ from refold.core.timeline import Timeline
 REST: Final = 0.8
 """Seconds, at the speed of one, that the last record of a loop is shown before its first one."""
 _LONG: Final = 200
-_SHORT: Final = 24
+_LIMITS: Final = range(80, 11, -4)
+"""Columns that a reason is cut to, the first with which all else has room."""
 _LEAST: Final = 8
 
 Work: TypeAlias = Generator[None, None, None]
@@ -181,18 +182,12 @@ def playing_words(player: Player, timeline: Timeline, item: int | None, room: in
     if not player.touched:
         return ()
     said = player.said if item == player.head.item else None
-    loop, short, long = (
-        _loop(player, timeline),
-        _reason(player, said, _SHORT),
-        _reason(player, said, _LONG),
-    )
+    loop, whole = _loop(player, timeline), _reason(player, said, _LONG)
     forms = (
-        (_state(player, timeline), _pace(player, timeline), loop, long),
-        (_state(player, timeline), loop, long),
-        (_sign(player), loop, long),
-        (_sign(player), loop, short),
-        (_sign(player), long),
-        (_sign(player), short),
+        (_state(player, timeline), _pace(player, timeline), loop, whole),
+        (_state(player, timeline), loop, whole),
+        *((_sign(player), loop, _reason(player, said, limit)) for limit in _LIMITS),
+        *((_sign(player), _reason(player, said, limit)) for limit in _LIMITS),
     )
     for form in forms:
         line = tuple(one for part in form for one in part)
