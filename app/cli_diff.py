@@ -113,7 +113,7 @@ def diff_json(a: _Side, b: _Side, found: Comparison) -> dict[str, Json]:
         "b": _run_json(b, found.stop_b, standing_b),
         "same": found.same,
         "common": found.common,
-        "common_records": found.common_a,
+        "common_records": found.taken or found.common_a,
         "divergence": None
         if found.same
         else {

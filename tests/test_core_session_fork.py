@@ -22,9 +22,11 @@ from refold.core.rivumi.fork import SessionForkPlan, plan_session_fork, session_
 from refold.core.rivumi.manifest import FIRST_FIELDS
 from refold.core.rivumi.original import replay_of_original, resume_of_original
 from refold.core.rivumi.verdict import verdict
+from refold.core.store.compare import Comparison, compare
 from refold.core.store.files import replace_atomically
 from refold.core.store.fork import Forked
 from refold.core.store.notes import NotesStore
+from refold.core.store.reader import RunReader
 from refold.core.store.session import SessionStore
 from refold.core.store.session_files import read_run
 from refold.core.store.session_fork import carry_out_session, plan_session_at, sweep_sessions
@@ -180,6 +182,36 @@ def test_a_fork_between_turns_goes_on(tmp_path: Path, repository: Path) -> None:
     assert replay_of_original(snapshot).ok
     with SessionStore(run.parent).claim_and_validate_resume("second") as session:
         assert session.last_sequence == 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_fork_and_its_parent_are_compared_from_where_they_part(
+    swapped: bool, tmp_path: Path, repository: Path
+) -> None:
+    """The log of the fork begins anew: its first event stands for all that it took."""
+    run = case("12-terminal-completed", tmp_path, repository)
+    _, made = fork(run, 8)
+    with SessionStore(made.path.parent).claim_and_validate_resume(made.run_id) as again:
+        again.emit("model.requested", {"step": 2}, state={"step": 2})
+    pair = (made.path, run) if swapped else (run, made.path)
+    with RunReader.open(pair[0]) as a, RunReader.open(pair[1]) as b:
+        *_, found = compare(a, b)
+        assert isinstance(found, Comparison)
+        parent, child = (b, a) if swapped else (a, b)
+        common = (found.common_b, found.common_a) if swapped else (found.common_a, found.common_b)
+        assert (found.common, found.taken, common) == (8, 9, (9, 1))
+        assert len(found.pairs) >= parent.timeline.items - 9
+        assert not found.same
+        asked = next(match for match in found.pairs if match.a is not None and match.b is not None)
+        assert asked.said
+        assert child.timeline.items == 3
+    with (
+        RunReader.open(run) as a,
+        RunReader.open(case("12-terminal-completed", tmp_path / "x", repository)) as b,
+    ):
+        *_, other = compare(a, b)
+        assert isinstance(other, Comparison)
+        assert other.taken == 0
 
 
 def test_a_call_that_is_open_is_abandoned_not_left_without_an_answer(

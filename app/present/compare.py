@@ -204,6 +204,9 @@ def common_line(
         started_b: What the other was started with.
         named: Every record of them names its run, so that no two are the same byte for byte.
     """
+    if found.taken:
+        said = f"= {units.plural(found.taken, 'event')} taken over by the fork, through seq {found.common}"
+        return (cell(said, "good"), *((cell("   and nothing else", "dim"),) if found.same else ()))
     if found.common_a:
         through = "" if found.common is None else f", through seq {found.common}"
         said = f"= {units.plural(found.common_a, 'record')} in common{through}"

@@ -7,7 +7,7 @@ fraction of a second, and in the memory that two blocks take (design/contracts.m
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -31,6 +31,7 @@ _LONGEST_META: Final = 4 << 20
 _DECODED: Final = 1 << 18
 """A record above this many bytes is known by its bytes alone."""
 _SLICE: Final = 0.003
+_FORKED: Final = "run.forked"
 _TOLD_EVERY: Final = 256
 """Records between two words of how far it is."""
 
@@ -70,6 +71,8 @@ class Comparison(NamedTuple):
     stop_b: int
     pairs: tuple[Match, ...]
     """Everything behind the parting, aligned."""
+    taken: int = 0
+    """So many events a fork took from its parent, for which the first one of its own log stands."""
 
     @property
     def same(self) -> bool:
@@ -133,12 +136,17 @@ def compare(
         of the records behind the parting that were read.
     """
     found = Parting(0, 0, None)
-    for step in parting(a, b, _end_of(a, stop_a), _end_of(b, stop_b)):
-        if step is not None:
-            found = step
-            yield found
-        else:
-            yield None
+    inherited = yield from _inherited(a, b, stop_a, stop_b)
+    if inherited is not None:
+        found = inherited
+        yield found
+    else:
+        for step in parting(a, b, _end_of(a, stop_a), _end_of(b, stop_b)):
+            if step is not None:
+                found = step
+                yield found
+            else:
+                yield None
     for reader, stop in ((a, stop_a), (b, stop_b)):
         while stop is None and not reader.step(_SLICE):
             yield None
@@ -160,7 +168,36 @@ def compare(
     for pair in align(faces_a, faces_b):
         pairs.append(_match(pair, common_a, common_b, faces_a, faces_b))
         yield None
-    yield Comparison(_seq_before(a, common_a), common_a, common_b, whole_a, whole_b, tuple(pairs))
+    common, taken = _seq_before(a, common_a), 0
+    if inherited is not None:
+        common, taken = inherited.seq, max(common_a, common_b)
+    yield Comparison(common, common_a, common_b, whole_a, whole_b, tuple(pairs), taken)
+
+
+def _inherited(
+    a: RunReader, b: RunReader, stop_a: int | None, stop_b: int | None
+) -> Generator[None, None, Parting | None]:
+    """Give where a run directory and its fork part; None where neither is the other's fork.
+
+    The log of a fork begins anew: its first event stands for all that it took, and its messages, in the
+    manifest, are those of its parent up to there (formats/rivumi.md 6). So no byte of the logs is alike.
+    """
+    for parent, child, parent_stop, child_stop in ((a, b, stop_a, stop_b), (b, a, stop_b, stop_a)):
+        if parent.session is None or child.session is None:
+            continue
+        origin = fork_origin(child.path)
+        if origin is None or origin.run_id != parent.run_id:
+            continue
+        for reader, stop in ((parent, parent_stop), (child, child_stop)):
+            while stop is None and not reader.step(_SLICE):
+                yield None
+        last, first = parent.timeline.item_at(origin.seq), child.timeline.item_at(0)
+        if last is None or first is None or child.session.timeline.type_of(first) != _FORKED:
+            continue
+        end = parent.timeline.span(last).end + 1
+        behind = child.timeline.span(first).end + 1
+        return Parting(*((end, behind) if parent is a else (behind, end)), origin.seq)
+    return None
 
 
 def parent_of(
