@@ -6,11 +6,13 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC
+from functools import partial
 from typing import Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
+from refold.app.log import record_fault
 from refold.app.present import units
 from refold.app.present.run_list import RunList
 from refold.app.present.runs import RunRows, chosen
@@ -84,7 +86,9 @@ def _read(filter_text: str, settings: Settings, now: float) -> tuple[RunList, tu
     """Read all runs, narrowed by a filter, and what was found in each directory."""
     wanted = parse_filter(filter_text, now, zone=UTC if settings.utc else None)
     runs = RunList()
-    catalog = Catalog(settings.roots, cache=settings.cache_dir)
+    catalog = Catalog(
+        settings.roots, cache=settings.cache_dir, fault=partial(record_fault, settings.log_file)
+    )
     kept = KeptIndex(settings.notes_dir, settings.cache_dir)
     kept.look_at_all()
     for item in catalog.scan():

@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from refold.app.log import record_fault
 from refold.app.present import units
 from refold.app.trashing import is_due
 from refold.core.store.catalog import Catalog
@@ -95,7 +97,9 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         settings: Which directories and files there are.
         proc: Where the system tells about itself.
     """
-    catalog = Catalog(settings.roots, cache=settings.cache_dir)
+    catalog = Catalog(
+        settings.roots, cache=settings.cache_dir, fault=partial(record_fault, settings.log_file)
+    )
     runs: dict[str, RunSummary] = {}
     try:
         for item in catalog.scan():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refold.app.log import record_fault
 from refold.core.lineage import Tree
 from refold.core.store.catalog import Catalog
 from refold.core.store.lineage import read_family
@@ -30,7 +32,7 @@ def family_of(path: Path, hint: str, settings: Settings) -> Iterator[Tree | None
         None where there was work without a result, then a tree as soon as there is one, and better ones.
     """
     roots = [*settings.roots, Root(path.parent.absolute(), hint, "argument")]
-    catalog = Catalog(roots, cache=settings.cache_dir)
+    catalog = Catalog(roots, cache=settings.cache_dir, fault=partial(record_fault, settings.log_file))
     found: dict[str, RunSummary] = {}
     try:
         for item in catalog.scan():

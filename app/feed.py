@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from refold.app.loading import one_slice, others_first
+from refold.app.log import record_fault
 from refold.app.noted_rows import NotedRows
 from refold.app.present.runs import Loading
 from refold.core.store.catalog import Catalog, Gone, Item, Root
@@ -26,15 +28,23 @@ class Told(NamedTuple):
 class Feed:
     """Drives a catalog: what was asked for by name goes first, the reading of all goes on beside it."""
 
-    def __init__(self, roots: Sequence[Root], *, cache: Path | None, notes: Path | None = None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        *,
+        cache: Path | None,
+        notes: Path | None = None,
+        log_file: Path | None = None,
+    ) -> None:
         """Prepare a feed.
 
         Args:
             roots: The directories.
             cache: The directory of the cache; None to do without.
             notes: Where the notes lie that are joined to the rows; None to do without.
+            log_file: Where faults of ours with single runs are told; None for nowhere.
         """
-        self._catalog = Catalog(roots, cache=cache)
+        self._catalog = Catalog(roots, cache=cache, fault=partial(record_fault, log_file))
         self._noted = None if notes is None else NotedRows(notes, cache)
         self._directories = frozenset(str(root.path) for root in roots)
         self._scan: Iterator[Item] | None = None

@@ -8,7 +8,7 @@ tools did elsewhere stay as they are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -168,21 +168,34 @@ def next_legal(timeline: Timeline, item: int, step: int) -> int | None:
     return next(legal_points(timeline, item + 1), None)
 
 
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that is to be forked, as it was read for that."""
+
+    run_id: str
+    path: str
+    """Its journal."""
+    identity: tuple[int, int]
+    """Device and inode of its file."""
+    format: ForkFormat
+    meta: MetaRecord
+    meta_line: bytes
+    """The line of it, newline excluded."""
+    foot: bytes
+    """The last `FOOT` bytes up to the end of the last record taken, fewer where there are fewer."""
+
+
+class Child(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of the new run."""
+
+    run_id: str
+    prompt: str = ""
+    """What the user says next; empty for nothing."""
+    reason: str = ""
+    """Why it is forked; recorded."""
+
+
 def plan_fork(
-    timeline: Timeline,
-    item: int,
-    state: RunState | None,
-    meta: MetaRecord,
-    format_: ForkFormat,
-    *,
-    parent: str,
-    path: str,
-    identity: tuple[int, int],
-    meta_line: bytes,
-    foot: bytes,
-    child: str,
-    prompt: str = "",
-    reason: str = "",
+    timeline: Timeline, item: int, state: RunState | None, parent: Parent, child: Child
 ) -> ForkPlan:
     """Plan a fork after an item.
 
@@ -190,54 +203,47 @@ def plan_fork(
         timeline: the index of the parent.
         item: the last item taken.
         state: the strict fold up to it; None where there is none.
-        meta: the parent's meta record.
-        format_: the parent's format.
-        parent: its id.
-        path: its journal.
-        identity: device and inode of its file.
-        meta_line: its meta line, newline excluded.
-        foot: the last `FOOT` bytes of it up to the end of the item, fewer where there are fewer.
-        child: the id of the new run.
-        prompt: what the user says next; empty for nothing.
-        reason: why it is forked; recorded.
+        parent: what was read of the run.
+        child: what is asked of the new one.
 
     Raises:
         NoForkHere: the point is not legal, or the prompt cannot stand there.
     """
+    meta, format_ = parent.meta, parent.format
     refused = _refusal(timeline, item)
     if refused is not None or state is None:
         code, why = refused or ("corrupt", "the records up to here do not fold")
         where = _where(timeline, item)
         raise NoForkHere(f"no fork after {where}: {why}", code=code, nearest=timeline.legal_fork(item - 1))
     pending = () if state.pending is None else state.pending.unanswered
-    if prompt and pending:
+    if child.prompt and pending:
         raise NoForkHere(
             "a new prompt cannot stand here: calls are open; take a point between turns",
             code="prompt_pending",
         )
-    if prompt and not format_.takes_follow_ups(meta.version):
+    if child.prompt and not format_.takes_follow_ups(meta.version):
         raise NoForkHere(
             f"a new prompt cannot be recorded in version {meta.version} of this format", code="prompt_version"
         )
-    if child == parent:
+    if child.run_id == parent.run_id:
         raise NoForkHere("the new run needs an id of its own", code="same_id")
     span = timeline.span(item)
     head = timeline.span(meta_item(timeline))
     return ForkPlan(
-        parent=parent,
-        path=path,
+        parent=parent.run_id,
+        path=parent.path,
         format=format_.name,
         version=meta.version,
-        device=identity[0],
-        inode=identity[1],
+        device=parent.identity[0],
+        inode=parent.identity[1],
         at=timeline.columns.seq[item],
         line=span.line,
         head=head.start,
-        meta_line=meta_line,
+        meta_line=parent.meta_line,
         start=min(head.end + 1, span.end + 1),
         end=span.end + 1,
-        foot=hashlib.sha256(foot).hexdigest(),
-        child=child,
+        foot=hashlib.sha256(parent.foot).hexdigest(),
+        child=child.run_id,
         meta=meta,
         point="inside" if pending else "between",
         comes=item + 1,
@@ -245,9 +251,9 @@ def plan_fork(
         turns=timeline.turn(item),
         messages=len(state.messages),
         pending=pending,
-        prompt=prompt,
-        reason=reason,
-        notes=_notes(format_, meta, meta_line, state),
+        prompt=child.prompt,
+        reason=child.reason,
+        notes=_notes(format_, meta, parent.meta_line, state),
     )
 
 
@@ -280,8 +286,76 @@ def _notes(format_: ForkFormat, meta: MetaRecord, meta_line: bytes, state: RunSt
     return tuple(notes)
 
 
-def plan_json(plan: ForkPlan) -> dict[str, Json]:
-    """Give a plan as `refold fork --plan --json` prints it."""
+class Planned(Protocol):
+    """What the plans of all formats say."""
+
+    @property
+    def parent(self) -> str:
+        """The id of the run forked."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+
+    @property
+    def at(self) -> int:
+        """The sequence of the last record taken."""
+
+    @property
+    def child(self) -> str:
+        """The id of the new run."""
+
+    @property
+    def point(self) -> Point:
+        """Where the point lies."""
+
+    @property
+    def comes(self) -> int:
+        """Records that come along."""
+
+    @property
+    def stays(self) -> int:
+        """Records that stay behind."""
+
+    @property
+    def turns(self) -> int:
+        """Turns that come along."""
+
+    @property
+    def messages(self) -> int:
+        """Messages that come along."""
+
+    @property
+    def pending(self) -> Sequence[Named]:
+        """Calls that the new run has to answer first."""
+
+    @property
+    def prompt(self) -> str:
+        """What the user says next."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is forked."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know."""
+
+
+class Named(Protocol):
+    """A call with a name."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def name(self) -> str:
+        """Its tool."""
+
+
+def plan_json(plan: Planned) -> dict[str, Json]:
+    """Give what every plan says as `refold fork --plan --json` prints it."""
     return {
         "parent": plan.parent,
         "path": plan.path,

@@ -143,7 +143,11 @@ class Timeline:
             and self.bad_line is None
         ):
             return guess
-        start = 0
+        return self._first_from(seq, 0)
+
+    def _first_from(self, seq: int, start: int) -> int | None:
+        """Give the first item from one on that recorded this sequence, whatever their order."""
+        seqs, flags = self.columns.seq, self.columns.flags
         while True:
             try:
                 found = seqs.index(seq, start)

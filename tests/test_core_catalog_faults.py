@@ -14,7 +14,7 @@ from tests.listing import catalog, ids, listed, rows, settle, write_run
 from tests.terminal.program import without_privileges
 
 from refold.core.store import list_cache
-from refold.core.store.catalog import Gone, Progress
+from refold.core.store.catalog import Catalog, Gone, Progress, Root
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
@@ -182,7 +182,10 @@ def test_a_fault_of_our_own_with_one_run_leaves_the_others(
         return step(reader, seconds)
 
     monkeypatch.setattr(RunReader, "step", failing)
-    told = {row.id: row for row in rows(catalog(tmp_path).scan()).values()}
+    faults: list[Exception] = []
+    found = Catalog([Root(tmp_path, "refold", "--root")], cache=None, fault=faults.append)
+    told = {row.id: row for row in rows(found.scan()).values()}
+    assert [type(fault) for fault in faults] == [OverflowError]
     assert {name: row.status for name, row in told.items()} == {
         "one": "completed", "two": "unreadable", "three": "completed",
     }  # fmt: skip

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.listing import OLD, catalog, rows, write_run
 from tests.rivumi_cases import CASES, DATA, canonical, edit, lines, make, write_lines
 from tests.terminal.program import without_privileges
 
+from refold.app.log import record_fault
 from refold.core.records import ForkOrigin
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
@@ -543,6 +545,13 @@ def test_a_fault_of_ours_with_one_run_leaves_the_others(store: Path, monkeypatch
     monkeypatch.setattr(session_summary.SessionReading, "row", fail)
     found = told(store)
     assert "a fault in refold: ZeroDivisionError" in found["03-running-clean"].note
+    log = store.parent / "refold.log"
+    roots = [Root(store, "rivumi", "--root")]
+    list(Catalog(roots, cache=None, fault=partial(record_fault, log)).scan())
+    logged = log.read_text()
+    assert "ZeroDivisionError" in logged
+    assert "session_reads.py" in logged
+    assert "calc" not in logged
     assert found["12-terminal-completed"].status == "completed"
 
 

@@ -97,7 +97,9 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         self._narrowed = asyncio.Event()
         self._narrowed.set()
         self._now = now
-        self._feed = Feed(settings.roots, cache=settings.cache_dir, notes=settings.notes_dir)
+        self._feed = Feed(
+            settings.roots, cache=settings.cache_dir, notes=settings.notes_dir, log_file=settings.log_file
+        )
         self._zone = zone_of(utc=settings.utc)
         self._runs = RunList()
         self._narrowing = Narrowing(self._runs)

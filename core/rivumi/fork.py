@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from refold.core.errors import BadRecord
-from refold.core.fork import NoForkHere, Point
+from refold.core.fork import NoForkHere, Point, plan_json
 from refold.core.records import Json
 from refold.core.rivumi import schema
 from refold.core.rivumi.calls import CallLife
@@ -399,21 +399,5 @@ def _notes(
 
 def session_fork_json(plan: SessionForkPlan) -> dict[str, Json]:
     """Give a plan as `refold fork --plan --json` prints it."""
-    return {
-        "parent": plan.parent,
-        "path": plan.path,
-        "seq": plan.at,
-        "id": plan.child,
-        "point": plan.point,
-        "comes": plan.comes,
-        "stays": plan.stays,
-        "turns": plan.turns,
-        "messages": plan.messages,
-        "pending": [{"id": call.id, "name": call.name} for call in plan.pending],
-        "prompt": plan.prompt,
-        "reason": plan.reason,
-        "notes": list(plan.notes),
-        "tree": plan.tree,
-        "base_sha": plan.base_sha,
-        "repository": plan.repository,
-    }
+    own: dict[str, Json] = {"tree": plan.tree, "base_sha": plan.base_sha, "repository": plan.repository}
+    return {**plan_json(plan), **own}

@@ -92,16 +92,9 @@ class EventTimeline(Timeline):
 
     def item_at(self, seq: int) -> int | None:
         """Give the first item with this sequence: a log may hold one twice, or out of order."""
-        seqs, flags = self.columns.seq, self.columns.flags
-        start = seq if seq < len(seqs) and seqs[seq] == seq and self.breaks is None else 0
-        while True:
-            try:
-                found = seqs.index(seq, start)
-            except ValueError:
-                return None
-            if flags[found] & SEQUENCED:
-                return found
-            start = found + 1
+        seqs = self.columns.seq
+        in_place = 0 <= seq < len(seqs) and seqs[seq] == seq and self.breaks is None
+        return self._first_from(seq, seq if in_place else 0)
 
     def type_of(self, item: int) -> str:
         """Give the type of an event; nothing for damage."""

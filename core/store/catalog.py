@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
 from operator import attrgetter, itemgetter
@@ -84,13 +84,21 @@ class Catalog:
     stops a generator early may start another `scan` at any time: it tells only what is not known yet.
     """
 
-    def __init__(self, roots: Sequence[Root], *, cache: Path | None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        *,
+        cache: Path | None,
+        fault: Callable[[Exception], object] = lambda _: None,
+    ) -> None:
         """Prepare a catalog; nothing is read yet.
 
         Args:
             roots: The directories, each read once however often it is named.
             cache: The directory of the cache; None to do without.
+            fault: Told of each error that is a fault of ours; the run stands in the list with its type.
         """
+        self._fault = fault
         self._roots = tuple(roots)
         self._cache = cache
         self._shelves: dict[str, Shelf] = {}
@@ -362,7 +370,7 @@ class Catalog:
                 continue
             later.append((shelf, slot))
             if found.stem not in shelf.told:
-                yield from _preview(shelf, found, now)
+                yield from _preview(shelf, found, now, self._fault)
         for one in later:
             progress = Progress(done, len(unread))
             if isinstance(one[1], str):
@@ -384,6 +392,7 @@ class Catalog:
         except StoreError as error:
             row = unopened(found, error, hint=shelf.hint)
         except Exception as error:  # a fault of ours with one run must not take the others from the list
+            self._fault(error)
             row = failed_on(found, error, hint=shelf.hint)
         else:
             if not odd_kind(found.mode):
@@ -398,7 +407,7 @@ class Catalog:
         from refold.core.store.session_reads import SessionReads
 
         if self._session_reads is None:
-            self._session_reads = SessionReads()
+            self._session_reads = SessionReads(self._fault)
         row = yield from self._session_reads.read(shelf, name, now.looked_ns, progress)
         self._must_save = True
         told = None if row is None else shelf.tell(row, now.held[shelf])
@@ -451,12 +460,15 @@ class Catalog:
         return RunReader.open(Path(found.path), hint=hint, cache=cache)
 
 
-def _preview(shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
+def _preview(
+    shelf: Shelf, found: Candidate, now: _Pass, fault: Callable[[Exception], object]
+) -> Iterator[Item]:
     try:
         row = preview(found, hint=shelf.hint)
     except (BadRecord, StoreError):  # the reading in full says why
         return
     except Exception as error:  # as in `_read`: one run must not take the others from the list
+        fault(error)
         row = failed_on(found, error, hint=shelf.hint)
     told = shelf.tell(row, now.held[shelf])
     if told is not None:

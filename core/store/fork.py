@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from refold.core.fork import FOOT, ForkFormat, ForkPlan, meta_item, plan_fork
+from refold.core.fork import FOOT, Child, ForkFormat, ForkPlan, Parent, meta_item, plan_fork
 from refold.core.formats.registry import by_name
 from refold.core.records import ForkOrigin, Message, MetaRecord, UserRecord
 from refold.core.repair import PlanOutdated
@@ -60,21 +60,17 @@ def plan_at(
     legal = timeline.is_legal(item)
     end = timeline.span(item).end
     start = max(0, end - FOOT)
-    return plan_fork(
-        timeline,
-        item,
-        reader.state_at(item) if legal else None,
-        reader.meta or MetaRecord(),
-        by_name(reader.format.name),
-        parent=reader.run_id,
+    parent = Parent(
+        run_id=reader.run_id,
         path=str(reader.path),
         identity=reader.identity,
+        format=by_name(reader.format.name),
+        meta=reader.meta or MetaRecord(),
         meta_line=reader.raw(meta_item(timeline)) if legal else b"",
         foot=reader.bytes_at(start, end - start),
-        child=new_run_id() if child is None else check_run_id(child),
-        prompt=prompt,
-        reason=reason,
     )
+    new = Child(run_id=new_run_id() if child is None else check_run_id(child), prompt=prompt, reason=reason)
+    return plan_fork(timeline, item, reader.state_at(item) if legal else None, parent, new)
 
 
 def carry_out(

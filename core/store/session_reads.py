@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,13 @@ _LIVE: Final = 4
 class SessionReads:
     """Reads run directories, and remembers the last ones that were being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Callable[[Exception], object] = lambda _: None) -> None:
+        """Begin with none.
+
+        Args:
+            fault: Told of each error that is a fault of ours; the run stands in the list with its type.
+        """
+        self._fault = fault
         self._live: OrderedDict[str, SessionReading] = OrderedDict()
 
     def read(
@@ -62,6 +68,7 @@ class SessionReads:
         except StoreError as error:
             row, settled = closed(found, str(error), "E_PERM"), False
         except Exception as error:  # a fault of ours with one run must not take the others from the list
+            self._fault(error)
             note = f"a fault in refold: {type(error).__name__} while reading it"
             row, settled = closed(found, note, ""), False
         else:
