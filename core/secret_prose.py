@@ -17,9 +17,15 @@ _VALUE: Final = (
 )
 _NAME: Final = rf"(?P<name>{ITS_NAMES}|secret|token|api[ _-]?key|access[ _-]?key|credential)"
 _GAP: Final = r"[ \t]{1,3}"
-_SENTENCE: Final = re.compile(
-    rf"(?P<set>\b(?:set|change|reset|update|rotate|make)[a-z]{{0,3}}{_GAP}(?:[\w.@'-]{{1,32}}{_GAP}){{0,4}})?"
-    rf"{_NAME}(?:{_GAP}(?:for|of|on)(?:{_GAP}[\w.@'-]{{1,32}}){{1,3}}?)?"
+_NAMED: Final = re.compile(_NAME, re.ASCII | re.IGNORECASE)
+_SET: Final = re.compile(
+    rf"\b(?:set|change|reset|update|rotate|make)[a-z]{{0,3}}{_GAP}(?:[\w.@'-]{{1,32}}{_GAP}){{0,4}}\Z",
+    re.ASCII | re.IGNORECASE,
+)
+_BEFORE: Final = 180
+"""In so many characters before a name stands what sets it."""
+_TOLD: Final = re.compile(
+    rf"(?:{_GAP}(?:for|of|on)(?:{_GAP}[\w.@'-]{{1,32}}){{1,3}}?)?"
     rf"{_GAP}(?:to be|to|is now|is|was|will be|are|ist|est|es|lautet|auf)[ \t]{{0,2}}:?{_GAP}{_VALUE}",
     re.ASCII | re.IGNORECASE,
 )
@@ -43,17 +49,23 @@ def told(text: str, lowered: str) -> Iterator[Found]:
     """Find the secrets that sentences tell."""
     if lowered.isascii() and not any(hint in lowered for hint in _HINTS):
         return
-    for pattern in (_SENTENCE, _USED):
-        for found in pattern.finditer(text):
-            group = next(name for name in ("double", "single", "back", "bare") if found[name] is not None)
-            value = found[group].rstrip(".,;:!?") if group == "bare" else found[group]
-            name = found["name"].lower()
-            is_password = not name.startswith(("secret", "token", "api", "access", "credential"))
-            is_set = bool(found.groupdict().get("set"))
-            if value and _is_told(value, is_password=is_password, is_set=is_set, quoted=group != "bare"):
-                start = found.start(group)
-                kind = "password" if is_password else "secret value"
-                yield Found(start, start + len(value), kind)
+    for name in _NAMED.finditer(lowered if len(lowered) == len(text) else text):
+        found = _TOLD.match(text, name.end())
+        if found is not None:
+            start = name.start()
+            is_set = _SET.search(text[max(0, start - _BEFORE) : start]) is not None
+            yield from _value(found, name["name"].lower(), is_set=is_set)
+    for found in _USED.finditer(text):
+        yield from _value(found, found["name"].lower(), is_set=False)
+
+
+def _value(found: re.Match[str], name: str, *, is_set: bool) -> Iterator[Found]:
+    group = next(each for each in ("double", "single", "back", "bare") if found[each] is not None)
+    value = found[group].rstrip(".,;:!?") if group == "bare" else found[group]
+    is_password = not name.startswith(("secret", "token", "api", "access", "credential"))
+    if value and _is_told(value, is_password=is_password, is_set=is_set, quoted=group != "bare"):
+        start = found.start(group)
+        yield Found(start, start + len(value), "password" if is_password else "secret value")
 
 
 def _is_told(value: str, *, is_password: bool, is_set: bool, quoted: bool) -> bool:

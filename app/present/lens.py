@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from refold.core.rivumi.snapshot import Part
     from refold.core.store.reader import RunReader
 
-_BEYOND: Final = 65_536
+_LONGEST: Final = 32_768
+"""Of a longer record no more than this is shown through the lens: to look for secrets takes its time."""
+_BEYOND: Final = 4096
 """What begins before the end of the part that is shown has to be seen whole to be found."""
 _KEPT: Final = 64
 
@@ -55,6 +57,7 @@ class Lens:
         """
         span = self._reader.timeline.span(item)
         length = span.end - span.start
+        limit = None if limit is None else min(limit, _LONGEST)
         key = (item, limit, length)
         kept = self._kept.get(key)
         if kept is not None:
@@ -99,7 +102,7 @@ class Lens:
             if stop():
                 return
             span = self._reader.timeline.span(item)
-            if item not in self._counted or span.end - span.start > _BEYOND:
+            if item not in self._counted or span.end - span.start > _BEYOND + _BEYOND:
                 self._redacted(item, span.start, span.end - span.start, None)
             self.seen = item + 1
 
