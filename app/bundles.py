@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import signal
 import threading
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from refold.core.store.bundle import Opened
 
 ENDING: Final = ".refold-bundle"
+_TO_THE_MINUTE: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ")
 _ZIP: Final = b"PK\x03\x04"
 
 
@@ -63,15 +65,16 @@ def words(opened: Opened) -> str:
     counts = manifest.get("redacted")
     if isinstance(counts, dict):
         total = sum(count for count in counts.values() if isinstance(count, int))
-        hidden = f"redacted, {plural(total, 'secret')} hidden" if total else "redacted, nothing was hidden"
+        hidden = f"{plural(total, 'secret')} hidden" if total else "redacted, nothing was hidden"
     else:
         hidden = "not redacted: secrets may be in it"
     parts = ["a bundle", hidden]
-    for key, word in (("written_at", "made"), ("written_by", "by")):
-        said = manifest.get(key)
-        if isinstance(said, str) and said:
-            parts.append(f"{word} {said[:40]}")
-    return " · ".join((*parts, "read-only"))
+    when, by = manifest.get("written_at"), manifest.get("written_by")
+    if isinstance(when, str) and when:
+        parts.append("made " + _TO_THE_MINUTE.sub(r"\1 \2Z", when[:40]))
+    if isinstance(by, str) and by:
+        parts.append(f"by {by[:40]}")
+    return " · ".join(parts)
 
 
 def _end_in_order() -> None:
