@@ -7,7 +7,6 @@ all the same, and one that is no JSON by its bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -67,6 +66,8 @@ _ROLES: Final[dict[str, Scope]] = {
     "assistant": "answer",
     "tool": "result",
 }
+_DEEPEST: Final = 200
+"""Levels of nesting above which a line is searched by its bytes."""
 _BOM: Final = b"\xef\xbb\xbf"
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -85,9 +86,12 @@ def read_line(line: bytes) -> Document:
     """Read one line, its newline excluded."""
     body = line.removeprefix(_BOM)
     try:
-        value: Json = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        return _read(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, _TooDeep):
         return Document({"result": [_unescaped(body.decode("utf-8", "replace"))]}, "damage")
+
+
+def _read(value: Json) -> Document:
     if not isinstance(value, dict):
         return Document(_sorted_out(value, "result"), "damage")
     seq = value.get("seq", value.get("sequence"))
@@ -124,49 +128,79 @@ def read_request(data: bytes) -> list[Document]:
 def _message(message: Json) -> Document:
     role = message.get("role") if isinstance(message, dict) else None
     word = role if isinstance(role, str) else ""
-    return Document(_sorted_out(message, _ROLES.get(word, "result")), f"message {word}".strip())
+    try:
+        texts = _sorted_out(message, _ROLES.get(word, "result"))
+    except _TooDeep:
+        texts = {"result": [msgspec.json.encode(message).decode()]}
+    return Document(texts, f"message {word}".strip())
+
+
+class _TooDeep(Exception):
+    """A value is nested deeper than any record is."""
 
 
 def _sorted_out(value: Json, scope: Scope) -> dict[Scope, list[str]]:
+    """Give every text that says something, in the order in which they stand."""
     texts: dict[Scope, list[str]] = {}
-    for where, text in _walk(value, scope):
-        texts.setdefault(where, []).append(text)
+    _collect(value, scope, texts, 0)
     return texts
 
 
-def _walk(value: Json, scope: Scope) -> Iterator[tuple[Scope, str]]:
-    """Yield every text that says something, in the order in which they stand."""
-    stack: list[tuple[Json, Scope, bool]] = [(value, scope, False)]
-    while stack:
-        item, where, given = stack.pop()
-        if isinstance(item, str):
-            inner = _packed(item)
-            if inner is not None:
-                stack.append((inner, where, True))
-            elif item:
-                yield where, item
-        elif isinstance(item, list):
-            stack.extend((element, where, given) for element in reversed(item))
-        elif isinstance(item, dict):
-            kind = item.get("type")
-            if not given and isinstance(kind, str):
-                where = _PARTS.get(kind, where)
-            for key in reversed(item):
-                element = item[key]
-                if given:
-                    stack.append((element, where, True))
-                    stack.append((key, where, True))
-                elif key in _GIVEN:
-                    stack.append((element, "argument", True))
-                elif not (key in _SAYS_NOTHING and isinstance(element, str)):
-                    stack.append((element, _PARTS.get(key, where), False))
-        elif given and isinstance(item, int) and not isinstance(item, bool) and abs(item) < 1 << 63:
-            yield where, str(item)
+def _collect(value: Json, scope: Scope, texts: dict[Scope, list[str]], depth: int) -> None:
+    """Gather the texts of a value; a call of itself costs less than a stack of what is left to do."""
+    if isinstance(value, str):
+        if value:
+            _take(value, scope, texts, depth)
+    elif depth > _DEEPEST:
+        raise _TooDeep
+    elif isinstance(value, dict):
+        kind = value.get("type")
+        if isinstance(kind, str):
+            scope = _PARTS.get(kind, scope)
+        for key, element in value.items():
+            if key in _GIVEN:
+                _collect_given(element, "argument", texts, depth + 1)
+            elif isinstance(element, str):
+                if element and key not in _SAYS_NOTHING:
+                    _take(element, _PARTS.get(key, scope), texts, depth)
+            elif isinstance(element, (dict, list)):
+                _collect(element, _PARTS.get(key, scope), texts, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _collect(each, scope, texts, depth + 1)
+
+
+def _collect_given(value: Json, scope: Scope, texts: dict[Scope, list[str]], depth: int) -> None:
+    """Gather names, texts and whole numbers."""
+    if isinstance(value, str):
+        if value:
+            _take(value, scope, texts, depth)
+    elif depth > _DEEPEST:
+        raise _TooDeep
+    elif isinstance(value, dict):
+        for key, element in value.items():
+            _collect_given(key, scope, texts, depth + 1)
+            _collect_given(element, scope, texts, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _collect_given(each, scope, texts, depth + 1)
+    elif isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+        texts.setdefault(scope, []).append(str(value))
+
+
+def _take(text: str, scope: Scope, texts: dict[Scope, list[str]], depth: int) -> None:
+    packed = _packed(text) if text[0] in "{[" else None
+    if packed is not None:
+        _collect_given(packed, scope, texts, depth + 1)
+    elif scope in texts:
+        texts[scope].append(text)
+    else:
+        texts[scope] = [text]
 
 
 def _packed(text: str) -> Json:
     """Give the value of a text that is itself JSON, as the output of many tools is; None for any other."""
-    if text[:1] not in {"{", "["} or text[-1:].isalnum():
+    if text[-1].isalnum():
         return None
     try:
         value: Json = msgspec.json.decode(text)

@@ -50,7 +50,7 @@ _WORDS: Final = re.compile(f"{_IN_WORD}+")
 _PLAIN: Final = re.compile("[0-9a-z]+")
 _KELVIN: Final = "\u212a"
 """A letter beyond ASCII that composing would make one of it."""
-_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_BEYOND_ASCII: Final = re.compile(r"([^\x00-\x7f]+)")
 _BETWEEN: Final = " \x80 "
 """A word that no text has, between two texts: a phrase does not go from one into the other."""
 
@@ -92,17 +92,15 @@ def folded(text: str) -> str:
     """Give a text in which words are runs of `a-z`, `0-9` and anything beyond ASCII, whatever parts them."""
     if text.isascii():
         return text.lower()
-    composed = _KELVIN.join(unicodedata.normalize("NFC", part) for part in text.split(_KELVIN))
-    return _BEYOND_ASCII.sub(_fold_match, _lower(composed))
-
-
-def _lower(text: str) -> str:
-    """Lower the case of ASCII and of nothing else."""
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
-
-
-def _fold_match(found: re.Match[str]) -> str:
-    return _fold(found[0])
+    if _KELVIN in text:
+        text = _KELVIN.join(unicodedata.normalize("NFC", part) for part in text.split(_KELVIN))
+    else:
+        text = unicodedata.normalize("NFC", text)
+    # Only ASCII changes its case here; the rest is folded stretch by stretch.
+    lowered = text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+    parts = _BEYOND_ASCII.split(lowered)
+    parts[1::2] = map(_fold, parts[1::2])
+    return "".join(parts)
 
 
 @lru_cache(maxsize=4096)

@@ -176,6 +176,15 @@ def test_the_fixtures_are_found_alike(project: Path, tmp_path: Path) -> None:
             assert hits(directory, query, index) == plain[query], query
 
 
+def test_runs_nested_in_runs_are_searched(runs: Path) -> None:
+    place = runs / "dir"
+    for depth in range(3):
+        (place / "subagents").mkdir(0o700)
+        place = session(place / "subagents" / f"agent{depth}", [f"said at depth{depth}"], [])
+    assert [Path(hit.run).name for hit in hits(runs, "depth2")] == ["agent2"]
+    assert len(hits(runs, "depth*")) == 3
+
+
 def test_hits_are_best_first_and_of_equals_the_newer(runs: Path) -> None:
     found = hits(runs, "done")
     assert [Path(hit.run).stem for hit in found[:3]] == ["run00", "run01", "run02"]

@@ -33,8 +33,8 @@ _SHIFT: Final = 40
 _PLACES: Final = 1 << _SHIFT
 _HASH_SIZE: Final = 16 << 20
 """Bytes of words that SQLite gathers before it writes them: fewer, larger pieces, and fewer merges."""
-_COMMIT_BYTES: Final = 64 << 20
-_COMMIT_SECONDS: Final = 2.0
+_COMMIT_BYTES: Final = 128 << 20
+_COMMIT_SECONDS: Final = 10.0
 _SETTLED_NS: Final = 2_000_000_000
 """A file changed within this time may change again without a new time stamp."""
 _REWRITTEN_NS: Final = 60 * 10**9
@@ -54,6 +54,7 @@ CREATE VIRTUAL TABLE words USING fts5(
 )
 """
 _INSERT: Final = "INSERT INTO words(rowid, prompt, answer, argument, result) VALUES (?, ?, ?, ?, ?)"
+_KEEP: Final = "INSERT OR REPLACE INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)"
 _IN_ONE: Final = """
 SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid LIMIT ?
 """
@@ -94,6 +95,10 @@ class SearchIndex:
         self._rows: dict[bytes, _Row] = {}
         self._version = -1
         self._dead = 0
+        self._last = 0
+        """The number that was given last."""
+        self._pending: dict[int, tuple[bytes, _Row]] = {}
+        self._buried: list[int] = []
         self.bytes_read = 0
         """How many bytes of runs were read to index them; for tests that count."""
 
@@ -164,9 +169,9 @@ class SearchIndex:
             "SELECT file, id, identity, stamp, settled, done, upto, head, foot FROM source WHERE alive"
         )
         self._rows = {file: _Row(*rest) for file, *rest in found}
-        self._dead = self._database.execute(
-            "SELECT coalesce(sum(upto), 0) FROM source WHERE NOT alive"
-        ).fetchone()[0]
+        self._dead, self._last = self._database.execute(
+            "SELECT coalesce(sum(upto) FILTER (WHERE NOT alive), 0), coalesce(max(id), 0) FROM source"
+        ).fetchone()
 
     def places(self, query: Query, limit: int) -> dict[int, list[int]] | None:
         """Give every place where a query may have a hit, by file; None where there are more than `limit`.
@@ -211,7 +216,7 @@ class SearchIndex:
     def build(self, sources: Sequence[Source]) -> Iterator[int]:
         """Index what is new in these files, in small steps, each of which says how many bytes it took.
 
-        What is indexed counts at once for this process, for others when it is written, every second or two.
+        What is indexed counts at once for this process, for others when it is written, every ten seconds.
 
         Raises:
             IndexProblem: the index cannot be written.
@@ -229,16 +234,35 @@ class SearchIndex:
                     for taken in self._add(source, now_ns):
                         pending += taken
                         if pending >= _COMMIT_BYTES or time.monotonic() - begun >= _COMMIT_SECONDS:
-                            self._database.execute("COMMIT")
-                            yield taken
+                            self._commit()
                             self._database.execute("BEGIN IMMEDIATE")
                             begun, pending = time.monotonic(), 0
-                        else:
-                            yield taken
+                        yield taken
+                self._commit()
+            except GeneratorExit:
+                self._commit()
+                raise
+            except BaseException:
+                # What was gathered of a line that nobody noted would be gathered twice.
+                self._database.execute("ROLLBACK")
+                raise
             finally:
-                if self._database.in_transaction:
-                    self._database.execute("COMMIT")
+                self._pending.clear()
+                self._buried.clear()
                 self._learn()
+
+    def _commit(self) -> None:
+        """Write how far the files are indexed, and all since the last time.
+
+        Each row that is written makes SQLite write the words that it has gathered: so not before.
+        """
+        for file, row in self._pending.values():
+            self._database.execute(_KEEP, (row.id, file, *row[1:]))
+        for number in self._buried:
+            self._database.execute("UPDATE source SET alive = 0 WHERE id = ?", (number,))
+        self._pending.clear()
+        self._buried.clear()
+        self._database.execute("COMMIT")
 
     def _add(self, source: Source, now_ns: int) -> Iterator[int]:
         """Index what is new in one file."""
@@ -291,13 +315,11 @@ class SearchIndex:
     def _replace(self, source: Source, settled: int) -> _Row:
         """Give a file a new number: what was indexed under its name is of another content."""
         file = os.fsencode(source.file)
-        self._database.execute("UPDATE source SET alive = 0 WHERE file = ? AND alive", (file,))
-        last = self._database.execute("SELECT coalesce(max(id), 0) FROM source").fetchone()[0]
-        row = _Row(last + 1, source.identity, source.stamp, settled, 0, 0, b"", b"")
-        self._database.execute(
-            "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)", (row.id, file, *row[1:])
-        )
+        self._bury(file)
+        self._last += 1
+        row = _Row(self._last, source.identity, source.stamp, settled, 0, 0, b"", b"")
         self._rows[file] = row
+        self._pending[row.id] = (file, row)
         return row
 
     def _note(self, source: Source, row: _Row, fd: int = -1) -> None:
@@ -305,25 +327,27 @@ class SearchIndex:
         if fd >= 0:
             head, foot = edges(fd, row.upto)
             row = row._replace(head=head, foot=foot)
-        self._database.execute(
-            "UPDATE source SET stamp = ?, settled = ?, done = ?, upto = ?, head = ?, foot = ? WHERE id = ?",
-            (row.stamp, row.settled, row.done, row.upto, row.head, row.foot, row.id),
-        )
-        self._rows[os.fsencode(source.file)] = row
+        file = os.fsencode(source.file)
+        self._rows[file] = row
+        self._pending[row.id] = (file, row)
+
+    def _bury(self, file: bytes) -> None:
+        """Let what is indexed of a file count no more."""
+        row = self._rows.pop(file, None)
+        if row is not None:
+            self._buried.append(row.id)
 
     def _forget_the_gone(self, sources: Sequence[Source]) -> None:
         """Count out what has vanished; what lies in directories that are not looked at now stays."""
         present = {os.fsencode(source.file) for source in sources}
-        for file, row in list(self._rows.items()):
-            if file not in present and not os.path.lexists(file):
-                self._database.execute("UPDATE source SET alive = 0 WHERE id = ?", (row.id,))
-                del self._rows[file]
+        for file in [file for file in self._rows if file not in present and not os.path.lexists(file)]:
+            self._bury(file)
 
     def _start_anew(self) -> None:
         """Give the room of all that is gone back: single entries cannot be taken out of the index."""
         self._database.execute("INSERT INTO words(words) VALUES ('delete-all')")
         self._database.execute("DELETE FROM source")
-        self._rows, self._dead = {}, 0
+        self._rows, self._dead, self._last = {}, 0, 0
 
 
 def open_index(cache: Path) -> SearchIndex | None:

@@ -19,7 +19,8 @@ PIECE: Final = 1 << 18
 LONGEST: Final = 64 << 20
 """Of a line above this many bytes the beginning is searched; a manifest above it is not."""
 _EDGE: Final = 4096
-_MOST_NESTED: Final = 200
+_DEEPEST: Final = 12
+"""Levels of runs of agents of agents that are searched: as many as are listed."""
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (
     (EVENTS, "lines"),
     ("request.json", "request"),
@@ -154,9 +155,15 @@ def _of_root(root: Root) -> Iterator[Source]:
             path = f"{directory}/{name}"
             if os.path.islink(path) or not is_run_directory(Path(path)):  # noqa: PTH114 - a str, as scandir gives it
                 continue
-            yield from _of_directory(path)
-            for inner in _inner(f"{path}/{NESTED}"):
-                yield from _of_directory(inner)
+            yield from _of_tree(path)
+
+
+def _of_tree(path: str, depth: int = 0) -> Iterator[Source]:
+    """Give the files of a run directory, and of the runs of its own agents, and of theirs."""
+    yield from _of_directory(path)
+    if depth < _DEEPEST:
+        for inner in _inner(f"{path}/{NESTED}"):
+            yield from _of_tree(inner, depth + 1)
 
 
 def _of_directory(path: str) -> list[Source]:
@@ -182,7 +189,7 @@ def _of_directory(path: str) -> list[Source]:
 def _inner(path: str) -> list[str]:
     try:
         with os.scandir(path) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(_MOST_NESTED), strict=False)]
+            names = [entry.name for entry in entries]
     except OSError:
         return []
     inner = [f"{path}/{name}" for name in sorted(names) if not name.startswith(".")]

@@ -29,7 +29,7 @@ from tests.bench.figures import Figure, as_json, from_json, not_run, table
 
 PARTS = (
     "open", "index", "state", "scrub", "play", "list", "tail", "append", "commit", "check", "start", "peers",
-    "compare",
+    "compare", "search",
 )  # fmt: skip
 README = Path(__file__).parent.parent.parent / "README.md"
 

@@ -81,6 +81,13 @@ class Data:
         return directory
 
     @functools.cached_property
+    def library(self) -> Path:
+        """A thousandth of the large run a thousand times; `search` puts words into them."""
+        directory = self.directory / "library"
+        generate.runs(directory, 1_000, size=self.big_bytes // 1_000, seed=self.seed)
+        return directory
+
+    @functools.cached_property
     def small_runs(self) -> Path:
         """A directory of very many runs of a few short records."""
         directory = self.directory / "swarm"
