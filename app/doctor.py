@@ -302,6 +302,22 @@ def _cache(directory: Path | None) -> Iterator[Check]:
         yield Check("cache", "warning", f"{directory}: cannot be written", "see to its owner and mode")
     else:
         yield Check("cache", "fine", said)
+    yield from _search_index(directory)
+
+
+def _search_index(directory: Path) -> Iterator[Check]:
+    """Say what the index of the search takes, where there is one."""
+    from refold.core.store.search_index import IndexProblem, open_index
+
+    try:
+        index = open_index(directory)
+    except IndexProblem as error:
+        yield Check("cache", "remark", str(error), "the next search makes it anew; it may be removed")
+        return
+    if index is not None:
+        with index:
+            said = f"{index.path}: the index of the search, {units.size(index.size())}"
+            yield Check("cache", "fine", said)
 
 
 def _sizes(directory: Path) -> tuple[int, int]:

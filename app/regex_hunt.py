@@ -47,6 +47,7 @@ class RegexHunt(Hits):
         self._start = start
         self._upto = 0
         self._texts: set[str] = set()
+        self._child: OwnChild | None = None
 
     @property
     def outstanding(self) -> bool:
@@ -56,22 +57,33 @@ class RegexHunt(Hits):
     async def work(self, changed: Callable[[], None]) -> None:
         """Look at what is outstanding; `changed` is called after each piece."""
         try:
-            child = OwnChild.start("refold.app.regex_child")
-        except OSError as error:
-            self.problem = f"no process can be started to search: {error.strerror or error}"
-            return
-        try:
-            device, inode = self._reader.identity
-            child.tell(_plain(Task(str(self._reader.file), device, inode, self._expression)))
-            await self._take(child)
+            if self._child is None:
+                self._child = await self._begin()
             for spans in self._outstanding():
                 if self.problem:
                     return
-                child.tell(_plain(Spans(spans)))
-                await self._take(child)
+                self._child.tell(_plain(Spans(spans)))
+                await self._take(self._child)
                 changed()
-        finally:
-            child.kill()
+        except OSError as error:
+            self.problem = f"no process can be started to search: {error.strerror or error}"
+        except asyncio.CancelledError:
+            # What it would answer next is an answer to nobody.
+            self.close()
+            raise
+
+    async def _begin(self) -> OwnChild:
+        child = self._child = OwnChild.start("refold.app.regex_child")
+        device, inode = self._reader.identity
+        child.tell(_plain(Task(str(self._reader.file), device, inode, self._expression)))
+        await self._take(child)
+        return child
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
 
     async def _take(self, child: OwnChild) -> None:
         try:
@@ -104,9 +116,10 @@ class RegexHunt(Hits):
         while self._upto < timeline.items:
             # The last item may have been a torn line that was read again in full.
             first = max(0, self._upto - 1)
-            self._upto = timeline.items
             del self.hits[bisect_left(self.hits, first) :]
-            yield from self._chunks(first, self._upto)
+            for spans in self._chunks(first, timeline.items):
+                yield spans
+                self._upto = spans[-1][0] + 1
 
     def _chunks(self, first: int, stop: int) -> Iterator[list[tuple[int, int, int]]]:
         spans: list[tuple[int, int, int]] = []

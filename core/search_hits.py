@@ -56,9 +56,12 @@ class Hit(NamedTuple):
 def ranked(hits: Iterable[Hit], limit: int = LIMIT) -> list[Hit]:
     """Give the hits that are kept, best first; of equals the newer one.
 
-    Which ones are kept depends on where they stand alone: the first ones from the newest run on.
+    Which ones are kept depends on where they stand alone: the first ones from the newest run on. A message of
+    a manifest that shows the same line as an event of its run is left out.
     """
     kept = sorted(hits, key=attrgetter("place"))[:limit]
+    shown = {(hit.run, hit.text) for hit in kept if hit.is_of_log}
+    kept = [hit for hit in kept if hit.is_of_log or (hit.run, hit.text) not in shown]
     # Both sorts keep the order of equals: the newest run first, and in it what came last.
     kept.sort(key=lambda hit: (hit.place[0], hit.run, -hit.number, -hit.start))
     kept.sort(key=attrgetter("score"), reverse=True)

@@ -15,6 +15,7 @@ from refold.app.cli import main
 from refold.app.doctor import Check, Level, look_over
 from refold.app.settings import Settings
 from refold.core.store.roots import Root
+from refold.core.store.search_index import NAME, open_to_build
 
 FIXTURES = Path(__file__).parent / "data" / "fisk-ai" / "v3"
 
@@ -154,6 +155,18 @@ def test_the_command(
     out = capfd.readouterr().out
     assert "1 run is damaged: corrupt-interior-line" in out
     assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
+
+
+def test_what_is_indexed_is_named_with_its_size(given: Settings) -> None:
+    assert given.cache_dir is not None
+    assert not [check for check in look_over(given).checks if "the index " in check.sentence]
+    open_to_build(given.cache_dir).close()
+    (said,) = [check for check in look_over(given).checks if "the index " in check.sentence]
+    assert said.level == "fine"
+    assert "the index of the search, " in said.sentence
+    (given.cache_dir / NAME).write_bytes(b"damaged" * 1000)
+    (said,) = [check for check in look_over(given).checks if "the index " in check.sentence]
+    assert (said.level, said.sentence) == ("remark", f"the index {NAME} is damaged")
 
 
 def test_names_from_the_disk_are_text(given: Settings, capfd: pytest.CaptureFixture[str]) -> None:

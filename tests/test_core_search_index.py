@@ -185,6 +185,13 @@ def test_runs_nested_in_runs_are_searched(runs: Path) -> None:
     assert len(hits(runs, "depth*")) == 3
 
 
+def test_a_message_that_an_event_shows_is_not_told_twice(runs: Path) -> None:
+    said = [("tool", "the very same line"), ("tool", "same, not quite")]
+    session(runs / "twice", ["the very same line"], said)
+    assert [hit.kind for hit in hits(runs, "very same")] == ["tool.completed"]
+    assert {hit.kind for hit in hits(runs, "same")} == {"tool.completed", "message tool"}
+
+
 def test_hits_are_best_first_and_of_equals_the_newer(runs: Path) -> None:
     found = hits(runs, "done")
     assert [Path(hit.run).stem for hit in found[:3]] == ["run00", "run01", "run02"]

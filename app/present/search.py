@@ -23,6 +23,7 @@ _LOOKS: Final[Mapping[Scope, tuple[str, Role]]] = {
     "argument": ("▸ call", "call"),
     "result": ("└ result", "result"),
 }
+_UNNUMBERED: Final = {"request": "req"}
 GRAMMAR: Final = 'words   "a phrase"   begin*   prompt: answer: argument: result:'
 """What can be typed, in one line."""
 
@@ -63,6 +64,12 @@ def where(hit: Hit) -> Cell:
     return Cell(Safe(word), role)
 
 
+def _number(hit: Hit) -> str:
+    if not hit.is_of_log:
+        return _UNNUMBERED.get(hit.kind, "msg")
+    return "–" if hit.seq is None else str(hit.seq)
+
+
 class HitRows:
     """The rows of the list, a hit each."""
 
@@ -93,7 +100,13 @@ class HitRows:
             case "run":
                 return (Cell(safe.fit(safe.line(run_name(hit), _TEXT), column.width), "strong"),)
             case "seq":
-                number = "msg" if not hit.is_of_log else "–" if hit.seq is None else str(hit.seq)
+                number = (
+                    _UNNUMBERED.get(hit.kind, "msg")
+                    if not hit.is_of_log
+                    else "–"
+                    if hit.seq is None
+                    else str(hit.seq)
+                )
                 return (Cell(safe.fit(Safe(number), column.width, "right"), "number"),)
             case "where":
                 text, role = where(hit)
@@ -135,7 +148,9 @@ def nothing(typed: str, reach: Reach | None, *, searching: bool, problem: str, w
     if typed and not problem:
         total = reach.total if reach is not None else 0
         lines += flow((Cell(Safe("Nothing found for "), "text"), cell(typed, "match", 80)), width)
-        said = f"Searched: {units.plural(total, 'file')}, those of every run."
+        said = f"{units.plural(total, 'file')} searched: those of every run."
+        if not total:
+            said = "There are no runs to be searched."
         lines += flow((Cell(Safe(said), "dim"),), width)
         lines.append(())
     if problem:

@@ -67,6 +67,7 @@ class RunFind:
         """
         from refold.core.search import expression_of
 
+        self._close()
         self.query = query
         expression = expression_of(query)
         if expression is not None:
@@ -80,8 +81,15 @@ class RunFind:
 
     def stop(self) -> None:
         """Look for nothing."""
+        self._close()
         self._hunt = None
         self.query = ""
+
+    def _close(self) -> None:
+        from refold.app.present.find import Hunt
+
+        if self._hunt is not None and not isinstance(self._hunt, Hunt):
+            self._hunt.close()
 
     def neighbour(self, item: int, step: int) -> int | None:
         """Give the next match after (step 1) or before (step -1) an item."""

@@ -35,6 +35,10 @@ class RunSearchScreen(RunMovesScreen):
         self._landing = landing
         self._wanted = _Wanted(text, pane)
 
+    def on_unmount(self) -> None:
+        """Let no search go on."""
+        self.find.stop()
+
     def _draw_top(self) -> None:
         """Draw the first row."""
         raise NotImplementedError

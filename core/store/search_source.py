@@ -91,7 +91,7 @@ def read_blocks(fd: int, start: int) -> Iterator[Block]:
         position += len(piece)
         cut = piece.rfind(b"\n") + 1
         if cut:
-            data = b"".join((*pieces, piece[:cut]))
+            data = b"".join((*pieces, memoryview(piece)[:cut])) if pieces or cut < len(piece) else piece
             yield Block(position - len(piece) - held, data)
             rest = piece[cut:]
             pieces, held = [rest] if rest else [], len(rest)

@@ -43,24 +43,27 @@ def _plant(directory: Path, seed: int) -> None:
 
 
 def _ask(directory: Path, words: str, index: SearchIndex | None, *, first: bool) -> float:
-    """Look for the runs and search them, to the first hit or to the last; milliseconds."""
-    started = time.perf_counter()
+    """Look for the runs and search them, to the first hit or to the last; CPU milliseconds.
+
+    What is read lies in memory, so that CPU time is what somebody waits for where nothing else runs.
+    """
+    started = time.process_time()
     count = 0
     for told in search(parse_query(words), _sources(directory), index):
         count += isinstance(told, Hit)
         if first and count:
             break
-    taken = (time.perf_counter() - started) * 1000
+    taken = (time.process_time() - started) * 1000
     assert count, words
     return taken
 
 
 def _read(directory: Path) -> float:
-    """Read every byte, and nothing else."""
-    started = time.perf_counter()
+    """Read every byte, and nothing else; CPU milliseconds."""
+    started = time.process_time()
     for path in directory.glob("*.json"):
         path.read_bytes()
-    return (time.perf_counter() - started) * 1000
+    return (time.process_time() - started) * 1000
 
 
 def _texts(directory: Path, share: int) -> Iterator[str]:
