@@ -129,11 +129,14 @@ def read_wire(line: bytes) -> WireLine | None:
 
 def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
     """Read lines as `read_wire` does, up to the first one of another shape; many at once are read quicker."""
+    found: list[WireLine] = []
     with _one_at_a_time:
         try:
-            found = list(map(_decode, lines))
+            for line in lines:
+                one = _decode(line)
+                found.append(one)
         except (msgspec.MsgspecError, RecursionError):
-            found = []
+            pass
         finally:
             made = len(_made)
             _made.clear()
@@ -150,9 +153,9 @@ def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
         if hidden > FLAT or not 0 < one.seq <= MAX_SEQ:
             break
     else:
-        if found and made == usual:
+        if made == usual:
             return found
-    found = []
+    found.clear()
     for line in lines:
         read = read_wire(line)
         if read is None:
