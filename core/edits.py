@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -136,12 +137,12 @@ def edits_of(name: str, arguments: Json) -> tuple[Edit, ...]:
         name: The tool.
         arguments: What it was called with.
     """
-    words = frozenset(word.lower() for word in _WORD.findall(name[:200]))
+    words = _words(name[:200])
     if isinstance(arguments, str):
         return _patched(arguments, "") if words & _CHANGES else ()
     if not isinstance(arguments, dict):
         return ()
-    given = {_KEY.sub("", key.lower()): value for key, value in list(arguments.items())[:200]}
+    given = {_plain_key(key[:100]): value for key, value in list(arguments.items())[:200]}
     if given.get("dryrun") is True or given.get("preview") is True:
         return ()
     found = tuple(edit for edit, _ in zip(_read(words, given), range(MOST), strict=False))
@@ -150,9 +151,14 @@ def edits_of(name: str, arguments: Json) -> tuple[Edit, ...]:
     )
 
 
-def is_change(edit: Edit) -> bool:
-    """Say whether an edit changes something."""
-    return not isinstance(edit, Look)
+@lru_cache(maxsize=1024)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(name))
+
+
+@lru_cache(maxsize=1024)
+def _plain_key(key: str) -> str:
+    return _KEY.sub("", key.lower())
 
 
 def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit]:
@@ -248,7 +254,7 @@ def _many(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit]:
         if isinstance(items, list) and any(isinstance(item, dict) for item in items):
             for item in items[:MOST]:
                 if isinstance(item, dict):
-                    inner = {_KEY.sub("", name.lower()): value for name, value in list(item.items())[:50]}
+                    inner = {_plain_key(name[:100]): value for name, value in list(item.items())[:50]}
                     if _text(inner, _PATHS) is not None:
                         yield from _read(words, inner)
             return
@@ -283,7 +289,7 @@ def _listed(path: str, given: Mapping[str, Json], words: frozenset[str]) -> Iter
             continue
         for item in items[:MOST]:
             if isinstance(item, dict):
-                inner = {_KEY.sub("", name.lower()): value for name, value in list(item.items())[:50]}
+                inner = {_plain_key(name[:100]): value for name, value in list(item.items())[:50]}
                 yield from _replaced(_text(inner, _PATHS) or path, inner, words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from refold.core.records import Json
@@ -50,15 +51,25 @@ def plan_of(name: str, arguments: Json) -> tuple[Step, ...] | None:
     """
     if not isinstance(arguments, dict):
         return None
-    named = _TELLING.search(name[:200]) is not None
+    named = _is_telling(name[:200])
     for key, value in list(arguments.items())[:50]:
-        plain = _KEY.sub("", key.lower())
+        plain = _plain_key(key[:100])
         if plain not in _LISTS or not (named or plain in {"todos", "plan"}):
             continue
         steps = _boxes(value.split("\n", MOST)[:MOST]) if isinstance(value, str) else _steps(value)
         if steps is not None:
             return steps
     return None
+
+
+@lru_cache(maxsize=1024)
+def _is_telling(name: str) -> bool:
+    return _TELLING.search(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _plain_key(key: str) -> str:
+    return _KEY.sub("", key.lower())
 
 
 def _steps(value: Json) -> tuple[Step, ...] | None:

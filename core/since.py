@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from refold.core.columns import RESULT
+from refold.core.columns import RESULT, ByTurn, Columns
 from refold.core.timeline import Timeline
 
 
@@ -51,11 +51,20 @@ def since(timeline: Timeline, item: int) -> Since:
         tool_calls=result,
         terminal=None if ended is None else ended[0],
         pending=pending if turn >= 0 and (is_open or columns.kind[pending] == RESULT) else None,
-        in_tokens=_grown(columns.in_tokens, item),
-        out_tokens=_grown(columns.out_tokens, item),
-        cache_read=_grown(columns.cache_read, item),
-        cache_create=_grown(columns.cache_create, item),
+        in_tokens=_turned(columns, columns.in_tokens, item),
+        out_tokens=_turned(columns, columns.out_tokens, item),
+        cache_read=_turned(columns, columns.cache_read, item),
+        cache_create=_turned(columns, columns.cache_create, item),
     )
+
+
+def _turned(columns: Columns, column: ByTurn, item: int) -> int | None:
+    """Give the item with which a sum that grows by the turn became what it is; None where it never grew."""
+    turns = columns.llm[item]
+    value = column.values[turns]
+    if not value:
+        return None
+    return bisect_left(columns.llm, bisect_left(column.values, value, 0, turns + 1), 0, item + 1)
 
 
 def _grown(column: Sequence[int], item: int) -> int | None:

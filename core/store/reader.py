@@ -428,7 +428,7 @@ class RunReader:
 
     def denied(self, item: int, longest: int) -> bool:
         """Say whether a result, of so many bytes at most, tells that its call was not allowed to run."""
-        if self.timeline.columns.length[item] > longest:
+        if self.timeline.columns.length[item] > longest or b"allowed" not in self.raw(item):
             return False
         try:
             record = self.record(item)
