@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Final
 
 from refold.app.cli_exit import FINE
@@ -14,7 +15,9 @@ from refold.app.present import units
 from refold.app.present.lineage import STATES, rails
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
-from refold.core.lineage import Branch, Sums, tree_json
+from refold.core.lineage import Branch, Kin, Sums, bill_of_family, bill_of_kin, tree_json
+from refold.core.prices import Price, bill_json
+from refold.core.records import Json
 
 _DEEPEST: Final = 24
 """Levels that are drawn as such; below them a row says how deep it is."""
@@ -30,10 +33,23 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     *_, tree = (each for each in family_of(path, hint_of(path, settings), settings) if each is not None)
     for number, branch in enumerate(tree.rows):
         if arguments.json:
-            printer.json(tree_json(branch, focus=number == tree.focus))
+            row = tree_json(branch, focus=number == tree.focus)
+            if settings.prices:
+                row["cost"] = _cost_json(branch.kin, settings.prices)
+            printer.json(row)
         else:
             printer.line(_row(branch, focus=number == tree.focus), cut=True)
+    family = bill_of_family(tree, settings.prices)
+    if settings.prices and not arguments.json:
+        from refold.app.present.money import amount
+
+        printer.note(f"the family cost {amount(family)} together, what forks took over counted once")
     return FINE
+
+
+def _cost_json(kin: Kin, prices: Mapping[str, Price]) -> Json:
+    own = bill_of_kin(kin, kin.own or Sums(), prices)
+    return {**bill_json(own), "inherited": bill_of_kin(kin, kin.inherited, prices).amount}
 
 
 def _row(branch: Branch, *, focus: bool) -> Line:

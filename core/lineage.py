@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.prices import Bill, Price, Spent, bill
 from refold.core.records import ForkOrigin, Json
 
 ParentState: TypeAlias = Literal["none", "same", "moved", "rewritten", "unchecked", "missing", "circle"]
@@ -31,6 +32,8 @@ class Sums(msgspec.Struct, frozen=True):
     calls: int = 0
     errors: int = 0
     tokens: int = 0
+    spent: Spent = Spent()
+    """The same tokens by kind."""
 
     def without(self, part: Sums) -> Sums:
         """Give what is left when a part is taken away."""
@@ -39,6 +42,7 @@ class Sums(msgspec.Struct, frozen=True):
             self.calls - part.calls,
             self.errors - part.errors,
             self.tokens - part.tokens,
+            self.spent.less(part.spent),
         )
 
 
@@ -55,6 +59,9 @@ class Kin(msgspec.Struct, frozen=True):
     status: str = ""
     prompt: str = ""
     created: str = ""
+    model: str = ""
+    models: int = 1
+    """How many models took tokens."""
     origin: ForkOrigin | None = None
     total: Sums | None = None
     """None while it was not read."""
@@ -202,6 +209,24 @@ def _walk(
             ::-1
         ]
     return Tree(tuple(rows), at)
+
+
+def bill_of_kin(kin: Kin, sums: Sums, prices: Mapping[str, Price]) -> Bill:
+    """Give what a stretch of a run cost."""
+    if kin.models > 1:
+        return Bill(None, unknown=("one model: several took tokens",))
+    return bill(prices, ((kin.model, sums.spent),))
+
+
+def bill_of_family(tree: Tree, prices: Mapping[str, Price]) -> Bill:
+    """Give what all runs of a family cost together: what a fork took over is its parent's, and counts once.
+
+    The parts of runs that are gone, or cannot be read, are not in it.
+    """
+    own = [(branch.kin, branch.kin.own) for branch in tree.rows if branch.kin.path]
+    if any(kin.models > 1 for kin, _ in own):
+        return Bill(None, unknown=("one model a run: several took tokens",))
+    return bill(prices, ((kin.model, sums.spent) for kin, sums in own if sums is not None))
 
 
 def tree_json(branch: Branch, *, focus: bool) -> dict[str, Json]:

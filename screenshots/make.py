@@ -140,6 +140,7 @@ PICTURES = {
     "runs": ("", "refold-dark", ("down", "down", "down")),
     "run": ("refactor-imports", "refold-dark", ("home", "right_curly_bracket", "right", "z")),
     "state": ("fix-date-parser", "refold-light", ("end", "2")),
+    "changes": ("refactor-imports", "refold-dark", ("end", "4", "Z")),
     "resume": ("fix-date-parser", "refold-dark", ("r", "x")),
     "post-mortem": ("fix-date-parser", "refold-dark", ("d",)),
     "rivumi": ("", "refold-dark", ("down", "down", "down", "down", "enter", "2")),

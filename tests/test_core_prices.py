@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -190,3 +191,31 @@ def test_commands_say_cost_only_where_there_are_prices(
     assert "0.0052" in capfd.readouterr().out
     main(["config"])
     assert '[prices."gpt-5"]\ninput = 1.0' in capfd.readouterr().out
+
+
+def test_a_family_pays_once_for_what_forks_took_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from refold.app.cli import main
+
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    lines = story.fix_add()
+    parent = story.write(runs / "fix-add.json", lines)
+    prefix = b"".join(lines[:5])
+    fork = {"run_id": "fix-add", "seq": 5, "prefix_sha256": hashlib.sha256(prefix).hexdigest(), "reason": ""}
+    story.write(runs / "child.json", [story.meta(1, "child", "x", forked_from=fork), *lines[1:]])
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    config = tmp_path / "CONFIG" / "refold" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[prices."gpt-5"]\ninput = 1\noutput = 10\ncache_read = 0.1\n')
+    main(["lineage", "--json", "--root", str(runs), str(parent)])
+    rows = [json.loads(row) for row in capfd.readouterr().out.splitlines()]
+    assert [(row["id"], row["cost"]["amount"], row["cost"]["inherited"]) for row in rows] == [
+        ("fix-add", pytest.approx(0.00522), 0.0),
+        ("child", pytest.approx(0.00174), pytest.approx(0.00348)),
+    ]
+    main(["lineage", "--root", str(runs), str(parent)])
+    # One run of three turns, and a fork of it with one turn of its own: four turns, not six.
+    assert "0.0070 together" in capfd.readouterr().err

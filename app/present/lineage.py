@@ -10,9 +10,10 @@ from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, spread
 from refold.app.present.marks import MARK
+from refold.app.present.money import Prices, amount
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
-from refold.core.lineage import Branch, ParentState, Sums, Tree
+from refold.core.lineage import Branch, Kin, ParentState, Sums, Tree, bill_of_family, bill_of_kin
 from refold.core.status import StatusName
 
 _LABEL: Final = 12
@@ -93,7 +94,7 @@ def rails(branch: Branch, deepest: int) -> Safe:
     return Safe(drawn)
 
 
-def details(branch: Branch, width: int) -> list[Line]:
+def details(branch: Branch, width: int, prices: Prices | None = None) -> list[Line]:
     """Say what is known of a run, the most needed first."""
     kin, origin = branch.kin, branch.kin.origin
     lines: list[Line] = []
@@ -105,9 +106,10 @@ def details(branch: Branch, width: int) -> list[Line]:
     role: Role = "dim" if not STATES[branch.state] else "warn"
     lines += _labelled("Parent", (cell(_EXPLAINED[branch.state], role),), width)
     if kin.own is not None:
-        lines += _labelled("Own", (cell(_said(kin.own)),), width)
+        lines += _labelled("Own", (cell(_said(kin.own) + _cost(kin, kin.own, prices)),), width)
         if origin is not None:
-            lines += _labelled("Inherited", (cell(_said(kin.inherited), "dim"),), width)
+            said = _said(kin.inherited) + _cost(kin, kin.inherited, prices)
+            lines += _labelled("Inherited", (cell(said, "dim"),), width)
     if kin.prompt:
         first = safe.line(kin.prompt.strip(), _TEXT)
         lines += _labelled("Prompt", (Cell(first),), width)[:2]
@@ -116,11 +118,19 @@ def details(branch: Branch, width: int) -> list[Line]:
     return lines
 
 
-def summary(tree: Tree, *, finished: bool) -> Line:
+def _cost(kin: Kin, sums: Sums, prices: Prices | None) -> str:
+    found = bill_of_kin(kin, sums, prices or {})
+    return f" · {amount(found)}" if prices and found.amount is not None else ""
+
+
+def summary(tree: Tree, *, finished: bool, prices: Prices | None = None) -> Line:
     """Say how large the family is."""
     runs = sum(bool(branch.kin.path) for branch in tree.rows)
     forks = sum(branch.kin.origin is not None for branch in tree.rows)
     said = f"{units.plural(runs, 'run')} · {units.plural(forks, 'fork')}"
+    family = bill_of_family(tree, prices or {})
+    if prices and finished and family.amount is not None:
+        said += f" · {amount(family)} together"
     return (Cell(Safe(said), "dim"), *(() if finished else (Cell(Safe("   reading"), "accent"),)))
 
 

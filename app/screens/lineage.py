@@ -131,7 +131,11 @@ class LineageScreen(MarkingScreen):
 
     def _draw_top(self) -> None:
         title = (Cell(Safe("ψ lineage "), "fork"), cell(self._path.stem, "strong", 60))
-        right = () if self._tree is None else present.summary(self._tree, finished=self._finished)
+        right = (
+            ()
+            if self._tree is None
+            else present.summary(self._tree, finished=self._finished, prices=self._settings.prices)
+        )
         self.query_one(TopBar).show(title, right or (Cell(Safe("reading the runs"), "accent"),))
 
     def _draw_heading(self) -> None:
@@ -144,7 +148,7 @@ class LineageScreen(MarkingScreen):
     def _draw_details(self) -> None:
         branch, pager = self.branch, self.query_one("#kin", LinePager)
         if branch is not None and pager.width > 0:
-            pager.show(FixedRows(present.details(branch, pager.width)))
+            pager.show(FixedRows(present.details(branch, pager.width, self._settings.prices)))
         self.refresh_bindings()
 
     def chosen(self) -> Chosen | None:

@@ -12,6 +12,7 @@ import msgspec
 
 from refold.core.errors import StoreError
 from refold.core.lineage import Kin, Sums, Tree, candidates, family
+from refold.core.prices import Spent
 from refold.core.records import ForkOrigin
 from refold.core.store.files import open_regular, shown
 from refold.core.store.notes import NotesStore, prefix_of
@@ -90,6 +91,8 @@ def _kin(summaries: Iterable[RunSummary], notes: NotesStore | None) -> Iterator[
             status=run.status,
             prompt=run.prompt,
             created=run.created,
+            model=run.model,
+            models=run.models,
             origin=origin,
         )
 
@@ -201,8 +204,15 @@ def _summed(run: Kin, timeline: Timeline) -> Kin:
 
 
 def _sums(timeline: Timeline, item: int) -> Sums:
+    counters = timeline.counters(item)
     return Sums(
-        timeline.turn(item), timeline.calls(item), timeline.errors(item), timeline.counters(item).tokens
+        timeline.turn(item),
+        timeline.calls(item),
+        timeline.errors(item),
+        counters.tokens,
+        Spent(
+            counters.in_tokens, counters.out_tokens, counters.cache_read_tokens, counters.cache_create_tokens
+        ),
     )
 
 
