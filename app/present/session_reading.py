@@ -115,7 +115,14 @@ class SessionReading(Reading):
         model = manifest.model if manifest is not None else ""
         if not model and self.timeline.items and not self.is_window:
             model = self._events.state_at(self.timeline.items - 1).model
-        return self._counted(RunTop(session.run_id, format="rivumi", model=model), self.timeline, held=held)
+        top = self._counted(RunTop(session.run_id, format="rivumi", model=model), self.timeline, held=held)
+        if manifest is None or not self.timeline.items or self._events.type_of(0) != "run.forked":
+            return top
+        # What a fork inherits stands in its conversation alone, as the list counts it.
+        said = [item for item in manifest.messages if isinstance(item, dict)]
+        said = [item for item in said if item.get("role") == "assistant"]
+        calls = sum(len(Members(item).many("tool_calls")) for item in said)
+        return top._replace(turns=max(top.turns or 0, len(said)), calls=max(top.calls or 0, calls))
 
     def judge(self) -> Judged | None:
         """Say whether the run can go on: the stricter of its own program's answer and ours."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.screen import Screen
 
 from refold.app import keys
@@ -22,8 +21,8 @@ from refold.app.present import history as present
 from refold.app.present.history import HistoryRows
 from refold.app.present.times import zone_of
 from refold.app.safe import Safe
+from refold.app.screens.list_frame import divide, parts
 from refold.app.widgets.bars import ColumnHeader, TopBar
-from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -32,9 +31,6 @@ from refold.core.store.conversations import Listed, in_order, list_conversations
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
-
-_LOW: Final = 24
-_TALL: Final = 36
 
 
 class HistoryScreen(Screen[None]):
@@ -73,16 +69,8 @@ class HistoryScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first."""
-        self._divide(self.app.size.height)
-        yield TopBar(id="top")
-        yield ColumnHeader(id="header")
-        yield LineList(id="chats")
-        with Container(id="empty"):
-            yield LinePager(id="nothing")
-        with Container(id="panel"):
-            yield LinePager(id="preview")
-        yield PromptBar(id="prompt")
-        yield KeyBar(id="keys")
+        divide(self, self.app.size.height)
+        yield from parts("chats")
 
     @property
     def listing(self) -> LineList:
@@ -118,12 +106,8 @@ class HistoryScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
-        self._divide(event.size.height)
+        divide(self, event.size.height)
         self.call_after_refresh(self._draw_header)
-
-    def _divide(self, height: int) -> None:
-        self.set_class(height < _LOW, "-low")
-        self.set_class(height >= _TALL, "-tall")
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:

@@ -13,8 +13,6 @@ import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
-from textual.geometry import Size
 from textual.timer import Timer
 
 from refold.app import keys
@@ -39,10 +37,10 @@ from refold.app.run_details import read_details
 from refold.app.safe import Safe, fit, line, width
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.keeping import KeepingScreen
+from refold.app.screens.list_frame import divide, parts
 from refold.app.screens.trashing import TrashingScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
-from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -62,8 +60,6 @@ _REST: Final = 0.03
 _DETAILS_REST: Final = 0.15
 """Seconds that the cursor rests before a run is read for its preview."""
 _TICK: Final = 1.0
-_LOW: Final = 24
-_TALL: Final = 36
 _WATCHED: Final = frozenset({"runs", "empty"})
 
 
@@ -116,16 +112,8 @@ class RunsScreen(TrashingScreen, KeepingScreen):
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
-        self._divide(self.app.size)
-        yield TopBar(id="top")
-        yield ColumnHeader(id="header")
-        yield LineList(id="runs")
-        with Container(id="empty"):
-            yield LinePager(id="nothing")
-        with Container(id="panel"):
-            yield LinePager(id="preview")
-        yield PromptBar(id="prompt")
-        yield KeyBar(id="keys")
+        divide(self, self.app.size.height)
+        yield from parts("runs")
 
     def on_mount(self) -> None:
         """Begin to read and to watch."""
@@ -166,13 +154,9 @@ class RunsScreen(TrashingScreen, KeepingScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
-        self._divide(event.size)
+        divide(self, event.size.height)
         self.call_after_refresh(self._draw_header)
         self.call_after_refresh(self._draw_top)
-
-    def _divide(self, size: Size) -> None:
-        self.set_class(size.height < _LOW, "-low")
-        self.set_class(size.height >= _TALL, "-tall")
 
     @work(group="feed", exclusive=True)
     async def _tell(self) -> None:

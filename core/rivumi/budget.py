@@ -28,6 +28,15 @@ def seconds_left(manifest: Manifest, request: Request | None, now: float) -> flo
     return limit - used
 
 
+def length(seconds: float) -> str:
+    """Give a length of time in the unit that a person would take: 45 s, 12 min, 3.0 h, 4 d."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} d"
+
+
 def seconds_of(text: str) -> float | None:
     """Give a recorded time as seconds since 1970; a time without a zone is UTC, None is no time."""
     try:

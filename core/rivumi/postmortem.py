@@ -236,7 +236,7 @@ def _fork(known: KnownSession) -> Action:
     plan = known.fork
     if plan is None:
         return Action("fork", possible=False, why_not=known.fork_problem or "no event can be forked after")
-    taken = "1 event" if plan.at == 0 else f"{plan.at + 1:,} events"
+    taken = "event" if plan.at == 0 else f"{plan.at + 1:,} events"
     writes = f"a new run from the first {taken}, with a clone at {plan.base_sha[:12]}, in {known.directory}"
     return Action("fork", possible=True, writes=writes, at=plan.at)
 

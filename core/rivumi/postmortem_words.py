@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from refold.core.rivumi import schema
-from refold.core.rivumi.budget import seconds_of
+from refold.core.rivumi.budget import length, seconds_of
 from refold.core.rivumi.kinds import STARTS
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.plan import IN_FLIGHT
@@ -303,9 +303,4 @@ def claims(reading: Reading, snapshot: Snapshot, now: float) -> tuple[str, ...]:
 
 
 def _ago(seconds: float) -> str:
-    if seconds < 0:
-        return "at a time that is still to come"
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
+    return "at a time that is still to come" if seconds < 0 else f"{length(seconds)} ago"

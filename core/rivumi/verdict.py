@@ -14,7 +14,7 @@ import msgspec
 from refold.core.records import Json
 from refold.core.resume import Answer, Reason
 from refold.core.rivumi import schema
-from refold.core.rivumi.budget import seconds_left
+from refold.core.rivumi.budget import length, seconds_left
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events import EventLog
 from refold.core.rivumi.events_state import EventsState
@@ -304,6 +304,6 @@ def _budget(case: _Case, manifest: Manifest, request: Request | None, now: float
         case.note("clock", "the recorded start of work cannot be compared with the clock")
     elif left <= 0:
         text = "its own program counts the time since it died: a resume now ends the run for good"
-        case.ask("wall_time", f"the time budget is used up by {-left:.0f} s: {text}")
+        case.ask("wall_time", f"the time budget is used up by {length(-left)}: {text}")
     else:
-        case.note("time_left", f"{left:.0f} s of the time budget are left if resumed now")
+        case.note("time_left", f"{length(left)} of the time budget are left if resumed now")
