@@ -70,6 +70,16 @@ def table(goals: Sequence[Goal]) -> str:
     return "\n".join([*lines, *failed])
 
 
+def markdown(goals: Sequence[Goal]) -> str:
+    """Give the goals as a table of Markdown."""
+    lines = ["| goal | what | tries | failures | seed |", "| --- | --- | ---: | ---: | ---: |"]
+    for goal in goals:
+        told = "".join(f"; {number:,} {name}" for name, number in goal.notes.items())
+        cells = (goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", str(goal.seed))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
     """Give the goals for a file."""
     return [

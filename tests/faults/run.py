@@ -4,6 +4,7 @@
     python -m tests.faults.run --long          everything, about an hour on two cores
     python -m tests.faults.run kill crash      some of it
     python -m tests.faults.run --json OUT      the figures for a file as well
+    python -m tests.faults.run --readme        and the table of README.md
 
 Each row says how often it was tried and from which seed; the same seed tries the same. What failed is named
 below the table. Without strace some of it is tried by the children themselves, or not at all.
@@ -14,14 +15,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.goals import Goal, Share, as_json, table
+from tests.faults.goals import Goal, Share, as_json, markdown, table
 
-PARTS = ("kill", "errors", "crash", "damage", "tail", "race", "screen")
+README = Path(__file__).parent.parent.parent / "README.md"
+BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
+PARTS = ("kill", "errors", "crash", "damage", "tail", "race", "screen", "fuzz")
 
 
 def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:
@@ -29,6 +33,15 @@ def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:
     part = importlib.import_module(f"tests.faults.part_{name}")
     found: Iterator[Goal] = part.measure(share, seed)
     return found
+
+
+def write_readme(goals: list[Goal], share: str) -> None:
+    """Put the table in the place of the last one."""
+    before, _, rest = README.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    told = f"{day}, `{'--long' if share == 'long' else 'as it is'}`, {os.cpu_count()} processors:"
+    README.write_text(f"{before}{BEGIN}\n{told}\n\n{markdown(goals)}\n{END}{after}", "utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--long", action="store_const", const="long", dest="share", help="all of it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--readme", action="store_true", help="write the table into README.md")
     given = parser.parse_args(arguments)
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
@@ -51,6 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.json:
         report = {"seed": given.seed, "share": given.share, "goals": as_json(goals)}
         given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if given.readme:
+        write_readme(goals, given.share)
     return 1 if any(goal.failures for goal in goals) else 0
 
 

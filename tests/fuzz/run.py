@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ from tests.fuzz.seeds import mutated, seeds
 SECONDS = {"quick": 5, "long": 240}
 LONGEST = 1.0
 """Seconds that one input may take."""
+_SMALL = 1024
+_MOST_KEPT = 10
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--seconds", type=int, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy small inputs that went new ways there")
     parser.add_argument("--guided", metavar="TARGET", help=argparse.SUPPRESS)
     given, passed = parser.parse_known_args(arguments)
     if given.guided:
@@ -46,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = given.seconds or SECONDS["long" if given.long else "quick"]
     failed = 0
     for name in given.targets or TARGETS:
-        count, faults, how = fuzz(name, seconds, given.seed)
+        count, faults, how = fuzz(name, seconds, given.seed, given.keep)
         failed += len(faults)
         sys.stdout.write(
             f"{name:9} {count:>12,} executions, {len(faults)} faults, {how}, seed {given.seed}\n"
@@ -56,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def fuzz(name: str, seconds: float, seed: int) -> tuple[int, list[str], str]:
+def fuzz(name: str, seconds: float, seed: int, keep: Path | None = None) -> tuple[int, list[str], str]:
     """Fuzz a target; gives how often it ran, what failed, and how the inputs were found."""
     if importlib.util.find_spec("atheris") is None:
         count, faults = by_chance(name, seed, seconds=seconds)
@@ -76,7 +80,17 @@ def fuzz(name: str, seconds: float, seed: int) -> tuple[int, list[str], str]:
         if done.returncode != 0:
             said = re.findall(r"^[\w.]+(?:Error|Exception|Exceeded)\b.*$", told, re.MULTILINE)
             faults = [f"{said[-1] if said else told[-300:]}: {_kept(name, Path(directory))}"]
+        if keep is not None:
+            _copy_new(inputs, keep / name)
         return int(ran[1]) if ran else 0, faults, "guided by coverage"
+
+
+def _copy_new(inputs: Path, target: Path) -> None:
+    """Copy the smallest of the inputs that were found on the way."""
+    found = [path for path in inputs.iterdir() if not path.name.isdigit() and path.stat().st_size <= _SMALL]
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted(found, key=lambda path: path.stat().st_size)[-_MOST_KEPT:]:
+        shutil.copyfile(path, target / path.name[:12])
 
 
 def _kept(name: str, directory: Path) -> str:
