@@ -60,7 +60,7 @@ def recover(line: bytes, decode: Callable[[bytes], Columns], reason: BadRecord) 
     if b"\0" in line:
         return _around_nuls(line, decode)
     starts = [match.start() for match in _START.finditer(line)][:_TRIES]
-    if not starts or starts == [0]:
+    if not starts:
         return Recovery(reason.code, ())
     pieces = _records(line, starts, decode)
     if not pieces:

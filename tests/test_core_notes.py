@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from refold.core.errors import StoreError, Unreadable
+from refold.core.errors import LockUnsure, StoreError, Unreadable
 from refold.core.records import Decision, Fingerprint, ForkOrigin
 from refold.core.store.notes import (
     LARGEST,
@@ -160,6 +161,17 @@ def test_notes_that_the_system_does_not_read_stand(
         with pytest.raises(Unreadable):
             store.update(run, starred)
     assert store.read(run) == Notes(str(run), prefix_of(run), name="kept")
+
+
+def test_a_file_system_that_does_not_lock_is_said(
+    store: NotesStore, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_fd: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", failing)
+    with pytest.raises(LockUnsure, match="does not lock"):
+        store.update(run, starred)
 
 
 def test_damaged_notes_are_moved_aside_and_nothing_to_note_makes_no_file(

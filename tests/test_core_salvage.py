@@ -200,6 +200,16 @@ def test_halves_are_not_joined_where_the_record_stands_elsewhere(tmp_path: Path)
     assert lines_of(data)[1:] == [line for line in lines[1:] if line not in (lines[4], lines[6])]
 
 
+def test_a_record_with_anything_behind_it_is_whole(tmp_path: Path) -> None:
+    original = good_run("native")
+    rows = original.split(b"\n")
+    path = tmp_path / "run.json"
+    for junk in (b"not json at all", b"}{", b'"', b"\xff\xfe", b'{"seq":'):
+        path.write_bytes(b"\n".join([*rows[:4], rows[4] + junk, *rows[5:]]))
+        _, new = refused_or_salvaged(path)
+        assert lines_of(new)[1:] == lines_of(original)[1:]
+
+
 def test_order_and_copies(tmp_path: Path) -> None:
     lines = lines_of(good_run("native"))
     path = tmp_path / "run.json"

@@ -19,7 +19,7 @@ from typing import get_type_hints
 
 import msgspec
 
-from refold.core.errors import NotPermitted, NotRegular, RunNotFound, StoreError, TooLarge
+from refold.core.errors import LockUnsure, NotPermitted, NotRegular, RunNotFound, StoreError, TooLarge
 from refold.core.keeping import Kept, RecordNote, within_bounds
 from refold.core.records import Decision, Fingerprint, ForkOrigin, Json
 from refold.core.store.files import (
@@ -238,7 +238,13 @@ class NotesStore:
         except OSError as error:
             raise open_error(self.directory, error) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            except OSError as error:
+                raise LockUnsure(
+                    f"{shown(self.directory)}: this file system does not lock: {error.strerror}",
+                    remedy="keep the state of Refold on a local disk: XDG_STATE_HOME says where",
+                ) from error
             yield
         finally:
             os.close(fd)

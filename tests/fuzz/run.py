@@ -35,6 +35,9 @@ _MOST_KEPT = 10
 
 def main(arguments: list[str] | None = None) -> int:
     """Fuzz the targets that were asked for; 1 when one failed."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["--guided"]:
+        return guide(words[1], words[2:])
     from tests.fuzz.targets import TARGETS
 
     parser = argparse.ArgumentParser(description="Fuzz the readers of Refold.")
@@ -43,10 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="copy small inputs that went new ways there")
-    parser.add_argument("--guided", metavar="TARGET", help=argparse.SUPPRESS)
-    given, passed = parser.parse_known_args(arguments)
-    if given.guided:
-        return guide(given.guided, passed)
+    given = parser.parse_args(arguments)
     seconds = given.seconds or SECONDS["long" if given.long else "quick"]
     failed = 0
     for name in given.targets or TARGETS:
