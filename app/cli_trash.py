@@ -124,6 +124,8 @@ def tell_moved(results: Sequence[Moved], settings: Settings, printer: Printer, *
             root = "" if known else f" --root {plan.found.root}"
             back = f"'refold restore {plan.id}{root}' puts it back"
             printer.line((Cell(line(plan.id), "strong"), Cell(line(f" is in the trash; {back}"))))
+            if not moved.durable:
+                printer.note("refold: moved, but the disk has not confirmed it")
     return REFUSED if any(moved.error for moved in results) else FINE
 
 

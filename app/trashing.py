@@ -34,6 +34,8 @@ class Moved(NamedTuple):
     moving: Moving
     error: RefoldError | None = None
     """Why the run stays; None where it is in the trash."""
+    durable: bool = True
+    """The move is known to be on disk."""
 
 
 def plans_for(runs: Iterable[RunSummary], forks: Mapping[str, Sequence[str]]) -> Iterator[Moving]:
@@ -61,11 +63,11 @@ def move(movings: Iterable[Moving]) -> Iterator[Moved]:
     """Move one run after the other; one that cannot be moved stays, and keeps none of the others back."""
     for moving in movings:
         try:
-            carry_out(moving.plan, status=moving.run.status, prompt=moving.run.prompt)
+            done = carry_out(moving.plan, status=moving.run.status, prompt=moving.run.prompt)
         except RefoldError as error:
             yield Moved(moving, error)
         else:
-            yield Moved(moving)
+            yield Moved(moving, durable=done.durable)
 
 
 def trashed(settings: Settings) -> list[Entry]:

@@ -197,6 +197,29 @@ def test_a_directory_that_may_not_be_written_to_is_said(runs: Path) -> None:
     assert done.stdout == "['permission']\n"
 
 
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from refold.core.store.trash import plan_for
+print([reason.code for reason in plan_for(Path(sys.argv[1])).found.against])
+"""
+
+
+def test_a_trash_on_another_disk_is_said(runs: Path) -> None:
+    (runs / TRASH).mkdir()
+    mounted = 'mount -t tmpfs none "$1" && shift && exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", mounted, "sh", str(runs / TRASH)]
+    try:
+        probe = subprocess.run([*command, "true"], capture_output=True, check=False)
+    except OSError:
+        pytest.skip("there is no unshare here")
+    if probe.returncode:
+        pytest.skip("nothing can be mounted here")
+    child = [sys.executable, "-c", ELSEWHERE, str(runs / "a.json")]
+    done = subprocess.run([*command, *child], capture_output=True, text=True, check=True)
+    assert done.stdout == "['other_disk']\n"
+
+
 @pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
 def test_what_is_no_file_can_go_too(kind: str, runs: Path) -> None:
     odd = runs / "odd.json"
@@ -211,6 +234,16 @@ def test_what_is_no_file_can_go_too(kind: str, runs: Path) -> None:
     assert not os.path.lexists(odd)
     restore(only(runs))
     assert without_changes(runs) == before
+
+
+def test_what_is_held_in_the_trash_stays_there(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    lock = RunLock.take(Path(only(runs).path, "a.lock"))
+    with pytest.raises(RunLocked):
+        restore(only(runs))
+    lock.release()
+    assert only(runs).state == "whole"
+    restore(only(runs))
 
 
 def test_nothing_is_overwritten(runs: Path) -> None:

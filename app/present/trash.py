@@ -78,6 +78,8 @@ def result_said(results: Sequence[Moved]) -> str:
     """Say what came of a plan."""
     stayed = [moved for moved in results if moved.error is not None]
     gone = f"{units.plural(len(results) - len(stayed), 'run')} in the trash. X shows them and puts them back."
+    if not all(moved.durable for moved in results):
+        gone += " The disk has not confirmed it."
     if not stayed:
         return gone
     why = f"{_name(stayed[0].moving)}: {stayed[0].error}"

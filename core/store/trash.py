@@ -381,6 +381,8 @@ def _place_reasons(root: Path) -> Iterator[Reason]:
         return
     if not stat.S_ISDIR(status.st_mode):
         yield Reason("trash", f"{shown(trash)} is not a directory", "move it away")
+    elif os.geteuid() not in (0, status.st_uid):
+        yield Reason("trash", f"{shown(trash)} belongs to another user", "move it away")
     elif status.st_dev != root.stat().st_dev:
         yield Reason(
             "other_disk", f"{shown(trash)} lies on another file system", "a move there would be a copy"
