@@ -21,8 +21,10 @@ import pytest
 from tests import run_story, story
 from tests.secret_story import Secret, secrets
 
+from refold.app import themes
 from refold.app.cli import main
 from refold.app.exporting import text_of
+from refold.app.present import drawing
 from refold.core.errors import Refused, StoreError, WriteFailed
 from refold.core.export.entries import visible
 from refold.core.export.html import html as page
@@ -565,3 +567,13 @@ def test_a_record_of_fifty_megabytes_is_never_held_many_times(tmp_path: Path) ->
                 tracemalloc.stop()
         assert (written > size - (1 << 20)) == (name == "jsonl")
         assert peak < (2.5 * size if name == "jsonl" else 4 * LONGEST)
+
+
+def test_a_picture_has_the_colours_of_the_screen(project: Path) -> None:
+    names: dict[str, str] = {}
+    for row in (project / "styles" / "rows.tcss").read_text().splitlines():
+        colour = re.search(r"{ color: \$([\w-]+);", row)
+        for role in re.findall(r"\.rows--([\w-]+)", row) if colour is not None else ():
+            names.setdefault(role, colour[1] if colour is not None else "")
+    values = {**vars(themes.DARK), **themes.DARK.variables}
+    assert {role: values[names[role]] for role in drawing._COLOURS} == dict(drawing._COLOURS)

@@ -26,17 +26,24 @@ _CAST_ROWS: Final = 30
 
 _COLOURS: Final[Mapping[Role, str]] = {
     "dim": "#7f87a1",
+    "terminal": "#7f87a1",
     "accent": "#e6b450",
-    "user": "#7aa2f7",
-    "assistant": "#7dcfff",
+    "key": "#e6b450",
+    "user": "#7dcfff",
+    "meta": "#7dcfff",
+    "assistant": "#7aa2f7",
     "call": "#d9b380",
+    "result": "#9ece6a",
+    "good": "#9ece6a",
     "problem": "#f7768e",
     "warn": "#e0995e",
-    "good": "#9ece6a",
     "fork": "#bb9af7",
     "json-key": "#7aa2f7",
     "json-string": "#9ece6a",
+    "json-number": "#d9b380",
+    "json-word": "#bb9af7",
 }
+"""As the dark theme has them."""
 
 
 def svg(title: Safe, rows: Rows, columns: int = COLUMNS) -> Iterator[str]:
