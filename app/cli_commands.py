@@ -490,6 +490,14 @@ COMMANDS: dict[str, Command] = {
 }
 """Every command, in the order in which help shows them."""
 
+WRITING: frozenset[str] = frozenset(
+    {
+        *("fork", "salvage", "repair", "resume", "run", "trash", "restore", "prune"),
+        *("star", "tag", "name", "note"),
+    }
+)
+"""Those that write, unless they are told to plan only."""
+
 
 def _new_run(parser: Parser, what: str) -> None:
     parser.add_argument("--name", metavar="ID", help="the id of the new run; else one that sorts by time")

@@ -153,15 +153,16 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
 
 
 def _refuse_to_write(parsed: Arguments, settings: Settings) -> None:
-    if settings.read_only:
-        from refold.app.read_only import COMMANDS
-        from refold.core.errors import Refused
+    from refold.app.cli_commands import WRITING
 
-        forks = bool(getattr(parsed.own, "fork_before", ""))
-        if (forks or parsed.command in COMMANDS) and not getattr(parsed.own, "plan", False):
-            raise Refused(
-                f"{parsed.command}: refused with --read-only", remedy="leave --read-only out, or --plan"
-            )
+    own = parsed.own
+    forks = bool(getattr(own, "fork_before", ""))
+    if forks or parsed.command in WRITING:
+        from refold.app.read_only import refuse
+
+        runs = [getattr(own, "run", None), *(getattr(own, "runs", None) or ())]
+        named = [run for run in runs if isinstance(run, str)]
+        refuse(parsed.command, named, settings, plans=bool(getattr(own, "plan", False)))
 
 
 def _fault(error: Exception, settings: Settings | None, printer: Printer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from refold.app.key_table import TABLE
@@ -15,13 +16,6 @@ KEPT: Final = frozenset({"star", "tags", "name", "note", "trash", "prune"})
 """Writes notes, or moves runs: whatever group of keys it is found in."""
 OUT: Final = frozenset({"export", "outside"})
 """Writes a file or starts a program; of a bundle that is no harm, of a served screen it is."""
-COMMANDS: Final = frozenset(
-    {
-        *("fork", "salvage", "repair", "resume", "run", "trash", "restore", "prune"),
-        *("star", "tag", "name", "note"),
-    }
-)
-"""Commands that write, unless they are told to plan only."""
 
 
 def going_on() -> frozenset[str]:
@@ -46,3 +40,25 @@ def why_not(action: str, settings: Settings) -> str:
             else "This is a bundle: it can be read, exported and compared, not gone on with."
         )
     return "Refold was started to look only (--read-only): nothing is written, and no program is started."
+
+
+def refuse(command: str, runs: Sequence[str], settings: Settings, *, plans: bool) -> None:
+    """Refuse a command that writes where Refold only looks, and into a bundle, which is gone at the end.
+
+    Args:
+        command: One that writes.
+        runs: What it is given, as runs are named.
+        settings: How Refold was started.
+        plans: It only says what it would do.
+
+    Raises:
+        Refused: it is not to be carried out.
+    """
+    from refold.app.bundles import is_bundle
+    from refold.core.errors import Refused
+
+    if settings.read_only and not plans:
+        raise Refused(f"{command}: refused with --read-only", remedy="leave --read-only out, or --plan")
+    for run in runs:
+        if is_bundle(run.rpartition("@")[0] or run) or is_bundle(run):
+            raise Refused(f"{command}: {run} is a bundle, and only read", remedy="do it where the run lies")

@@ -104,6 +104,16 @@ def test_commands_that_write_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json"]
 
 
+def test_nothing_is_made_of_a_bundle_that_is_gone_at_the_end(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for asked in (["fork"], ["fork", "--plan"], ["salvage"], ["repair"], ["resume"], ["star"], ["trash"]):
+        assert main([asked[0], str(bundle), *asked[1:]]) == 1, asked
+        assert "is a bundle, and only read" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_what_is_no_good_bundle_is_said(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
