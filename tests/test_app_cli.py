@@ -29,6 +29,7 @@ from refold.core.version import __version__
 
 LS_KEYS = [
     "id",
+    "link",
     "path",
     "format",
     "status",
@@ -48,9 +49,22 @@ LS_KEYS = [
     "note",
     "noted_records",
 ]
-VERIFY_KEYS = ["run", "code", "severity", "seq", "line", "start", "end", "message", "remedy", "allowed"]
+VERIFY_KEYS = [
+    "run",
+    "link",
+    "code",
+    "severity",
+    "seq",
+    "line",
+    "start",
+    "end",
+    "message",
+    "remedy",
+    "allowed",
+]
 SHOW_KEYS = [
     "run",
+    "link",
     "seq",
     "line",
     "start",
