@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -334,6 +335,53 @@ def test_two_processes_at_once_do_not_disturb_each_other(runs: Path, cache: Path
     for child in children:
         out, error = child.communicate(timeout=60)
         assert (child.returncode, out, error) == (0, "well\n", "")
+
+
+def test_what_another_process_adds_meanwhile_is_told_once(
+    runs: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(runs, cache)
+    with open_index(cache) or pytest.fail("no index") as index:
+        with (runs / "run02.json").open("ab") as file:
+            file.write(record(40, "user", "ledger once more"))
+        settle(runs / "run02.json", 2)
+        build(runs, cache)
+        # The moment between learning what is indexed and asking for the places.
+        monkeypatch.setattr(index, "refresh", lambda: None)
+        assert hits(runs, "ledger", index) == hits(runs, "ledger")
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.search_story import build, record
+runs, cache = Path(sys.argv[1]), Path(sys.argv[2])
+print("begun", flush=True)
+for seq in range(100, 100_000):
+    with (runs / f"run{seq % 12:02}.json").open("ab") as file:
+        file.write(record(seq, "user", f"ledger number {seq}"))
+    build(runs, cache)
+"""
+
+
+def test_a_process_that_is_killed_leaves_an_index_that_counts(runs: Path, cache: Path, project: Path) -> None:
+    for seconds in (0.05, 0.21, 0.4):
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(runs), str(cache)], cwd=project, stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        with child:
+            child.stdout.readline()
+            time.sleep(seconds)
+            child.kill()
+        index = open_index(cache)
+        if index is not None:
+            with index:
+                assert hits(runs, "ledger", index) == hits(runs, "ledger")
+    build(runs, cache)
+    with open_index(cache) or pytest.fail("no index") as whole:
+        said = told(runs, "ledger", whole)
+        assert (hits_in(said), reach(said).problem) == (hits(runs, "ledger"), "")
 
 
 def _garbage(path: Path) -> None:

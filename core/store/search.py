@@ -128,6 +128,9 @@ def _indexed(
         found = (
             places.get(standing.id) if places is not None else index.places_in(query, standing, hits.limit)
         )
+        if found and source.kind == "lines":
+            # Another process may have indexed more since we learned how far it was: that is read below.
+            found = [place for place in found if place < standing.upto]
         if not found:
             continue
         looking = look_up(query, source, found)
