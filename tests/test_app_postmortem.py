@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -312,6 +313,19 @@ def test_post_mortem(snap_compare: Compare, given: Settings, name: str, size: tu
         await read(pilot)
 
     assert snap_compare(explaining(given, run_of(given, name)), terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_post_mortem_of_a_directory(snap_compare: Compare, given: Settings, size: tuple[int, int]) -> None:
+    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
+    token = json.loads((directory / "session.json").read_bytes())["active_writer_token"]
+    (directory / ".writer.lock").write_text(f"pid=4242 token={token}\n")
+
+    async def before(pilot: Pilot[None]) -> None:
+        await read(pilot)
+
+    app = explaining(given, directory, "rivumi")
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
 def test_the_plan_of_a_salvage(snap_compare: Compare, given: Settings) -> None:
