@@ -239,12 +239,15 @@ class SearchIndex:
                             begun, pending = time.monotonic(), 0
                         yield taken
                 self._commit()
+                # The log of what was written is as large as that, and lies beside it until it is put in.
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except GeneratorExit:
                 self._commit()
                 raise
             except BaseException:
                 # What was gathered of a line that nobody noted would be gathered twice.
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
                 raise
             finally:
                 self._pending.clear()
