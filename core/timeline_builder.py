@@ -309,7 +309,7 @@ class Builder:
         if shape == "unknown":
             self._corrupt(f'unknown record protocol "{detail}" at seq {seq}', recovered=recovered)
             return -1, [*problems, ("E_UNKNOWN_KIND", f"protocol {detail!r} at seq {seq}")]
-        if kind == META and (fold.has_meta or not fold.first):
+        if kind == META and (fold.has_meta or not (fold.first or recovered)):
             self._corrupt(f"duplicate meta at seq {seq}", recovered=recovered)
             return (-1 if fold.has_meta else kind), [*problems, ("E_DUP_META", f"at seq {seq}")]
         if kind == RESULT and fold.assistant < 0:
