@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.bench import report
 from tests.bench.data import Data
@@ -48,35 +49,41 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     if given.source is not None:
-        run = json.loads(given.source.read_bytes())
+        figures = _told(json.loads(given.source.read_bytes()), given)
     else:
-        run = _measured(given)
-        given.json.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        directory = Path(tempfile.mkdtemp(prefix="refold-bench-", dir=os.environ.get("REFOLD_BENCH_DIR")))
+        try:
+            run = _measured(given, directory)
+            given.json.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+            figures = _told(run, given)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    return int(any(item.met is False for item in figures))
+
+
+def _told(run: dict[str, Any], given: argparse.Namespace) -> list[Figure]:
+    """Print what was measured, and put it into the README where that was asked for; give the figures."""
     figures = from_json(run["figures"])
     sys.stdout.write(table(figures) + "\n")
     if given.readme:
         text = README.read_text(encoding="utf-8")
         README.write_text(report.placed(text, report.section(run, figures)), encoding="utf-8")
-    return int(any(item.met is False for item in figures))
+    return figures
 
 
-def _measured(given: argparse.Namespace) -> dict[str, object]:
+def _measured(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Run the parts; give what is known of the run and its figures, ready to be written."""
     rounds = given.rounds or (3 if given.quick else 5)
-    directory = Path(tempfile.mkdtemp(prefix="refold-bench-", dir=os.environ.get("REFOLD_BENCH_DIR")))
+    data = Data(directory, quick=given.quick, seed=given.seed)
     figures: list[Figure] = []
     began = time.perf_counter()
-    try:
-        data = Data(directory, quick=given.quick, seed=given.seed)
-        for name in given.parts or PARTS:
-            started = time.perf_counter()
-            try:
-                figures += importlib.import_module(f"tests.bench.{name}").measure(data, rounds)
-            except Exception as error:  # the other parts are worth their time
-                figures.append(not_run(name, "all of it", "", f"{type(error).__name__}: {error}"[:200]))
-            sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    for name in given.parts or PARTS:
+        started = time.perf_counter()
+        try:
+            figures += importlib.import_module(f"tests.bench.{name}").measure(data, rounds)
+        except Exception as error:  # the other parts are worth their time
+            figures.append(not_run(name, "all of it", "", f"{type(error).__name__}: {error}"[:200]))
+        sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
     return {
         **report.surroundings(),
         "quick": given.quick,
