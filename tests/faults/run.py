@@ -1,7 +1,7 @@
 """Try the program against its fault goals and print one table.
 
-    python -m tests.faults.run                 a first look, some minutes
-    python -m tests.faults.run --long          everything, about an hour on two cores
+    python -m tests.faults.run                 a first look, a quarter of an hour
+    python -m tests.faults.run --long          everything, some hours on two processors
     python -m tests.faults.run kill crash      some of it
     python -m tests.faults.run --json OUT      the figures for a file as well
     python -m tests.faults.run --readme        and the table of README.md
