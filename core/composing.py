@@ -180,7 +180,7 @@ class Holding:
         at = homes[0]
         piece = self.pieces[at]
         made = (piece.new or "").replace(old, new)
-        if len(made) > LONGEST or piece.every:
+        if len(made) > LONGEST or piece.every or _may_begin_before(old, piece.new or ""):
             return None
         later = self.pieces[at + 1 :]
         if any(other.old is None or other.every or may_touch(other.old, made) for other in later):
@@ -310,6 +310,23 @@ def _start_of(text: str, line: int) -> int | None:
         if at == 0:
             return None
     return at if line >= 1 else None
+
+
+def _may_begin_before(old: str, piece: str) -> bool:
+    """Say whether a text that stands in a piece may stand a little before it too, the two overlapping.
+
+    Tools that count a text find one then, and take the first: "aaa" stands once in "aaaa", at its beginning.
+    """
+    at = piece.find(old)
+    begin = len(old)
+    for _ in range(_LOOKED_AT):
+        # Where its end is its beginning, two of them can overlap by so much; the shortest such end matters.
+        begin = old.rfind(old[0], 1, begin)
+        if begin <= at:
+            return False
+        if old.startswith(old[begin:]):
+            return True
+    return True
 
 
 def may_touch(one: str, other: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.core.composing import Files, Holding, apply_hunks, may_touch
@@ -248,6 +248,7 @@ def test_no_patch_raises_whatever_its_lines_are(rows: list[str]) -> None:
 SMALL = st.text(alphabet="ab\n", max_size=12)
 
 
+@settings(max_examples=300)
 @given(st.data(), st.booleans())
 def test_edits_come_to_what_they_do_to_a_real_text(data: st.DataObject, known: bool) -> None:
     real = base = data.draw(st.text(alphabet="abc\n", min_size=1, max_size=40))
@@ -382,6 +383,17 @@ def test_pieces_join_only_where_nothing_can_break() -> None:
     beside = (Replace("f", "x", "one two"), Replace("f", "two three", "3"), Replace("f", "one", "1"))
     assert pieces(*beside) == [("x", "one two"), ("two three", "3"), ("one", "1")]
     assert pieces(Insert("f", "new", 3), Replace("f", "new", "newer")) == [("", "newer")]
+
+
+def test_a_text_that_may_overlap_itself_is_not_looked_for_in_a_piece() -> None:
+    held = Holding("f")
+    for moment, (old, new) in enumerate([("aaa", "a\n"), ("b", "aaa"), ("aaa", "\n")]):
+        held.apply(Replace("f", old, new), moment)
+    # "aaaab" has become "a\naaaa": what stands there once begins before the piece that "b" became.
+    assert [(piece.old, piece.new) for piece in held.pieces][1:] == [("b", "aaa"), ("aaa", "\n")]
+    held.apply(Replace("f", "x", "a + a - a"), 3)
+    held.apply(Replace("f", "- a", "* b"), 4)
+    assert held.pieces[-1].new == "a + a * b"
 
 
 @pytest.mark.parametrize(
