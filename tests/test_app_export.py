@@ -174,6 +174,11 @@ def everything(name: str, out: Path) -> str:
         return "".join(file.read(member).decode(errors="replace") for member in file.namelist())
 
 
+def words_of(said: str) -> str:
+    """Each word once: a secret of the story is part of one, and looking for 500 of them is quick."""
+    return "\n".join(set(re.findall(r"[\w+/=~.-]+", said)))
+
+
 def write(path: Path, *texts: str) -> Path:
     """A run that says these texts wherever a run can say something."""
     run = story.Writing(path.stem, "\n".join(texts[:3]))
@@ -235,13 +240,14 @@ def test_no_secret_leaves(
     run, every = leaky
     out = tmp_path / "out"
     assert export(run, name, out) == 0
-    said = everything(name, out)
+    said = words_of(everything(name, out))
     assert [secret for secret in every if secret.core in said] == []
     told = re.search(r"refold: ([\d,]+) secrets were replaced: .*github token", capsys.readouterr().err)
     assert told is not None
     assert int(told[1]) >= len(every)
     assert export(run, name, out, "--no-redact") == 0
-    left = [secret for secret in every if secret.core in everything(name, out)]
+    kept = words_of(everything(name, out))
+    left = [secret for secret in every if secret.core in kept]
     # Rows show the beginning of a text only.
     assert len(left) > (len(every) // 3 if name in {"svg", "cast"} else len(every) - 1)
     assert "nothing was redacted" in capsys.readouterr().err
