@@ -244,8 +244,24 @@ def test_a_run_that_vanishes(tmp_path: Path) -> None:
         assert reader.raw(0) == event(0)[:-1]
 
 
+MOST = 2**63 - 1
+OVER = b"".join(
+    event(seq, "model.completed", usage={"input_tokens": MOST, "output_tokens": MOST}) for seq in range(3)
+)
+"""Each number is one that its own program takes; their sum is none that 64 bits hold."""
+
+
 @pytest.mark.parametrize(
-    "log", [b"", b"\n\n", b"\xef\xbb\xbf" + event(0), b"\0" * 9, b"\n".join([b"[" * 9000] * 3)]
+    "log",
+    [
+        b"",
+        b"\n\n",
+        b"\xef\xbb\xbf" + event(0),
+        b"\0" * 9,
+        b"\n".join([b"[" * 9000] * 3),
+        OVER + event(3),
+        event(0).replace(b'"data"', b'"created_at":' + b"9" * 400 + b',"data"'),
+    ],
 )
 def test_odd_logs_open(log: bytes, tmp_path: Path) -> None:
     with opened(bare(tmp_path, log)) as reader:
@@ -288,7 +304,7 @@ def test_a_log_beyond_what_its_own_program_reads(tmp_path: Path) -> None:
         window = reader.tail_timeline()
         assert window.seq(window.items - 1) == 4199
         found = [finding for finding in examine(reader) if finding.code == "E_OVERSIZE"]
-        assert "reads no more than 16777216" in found[0].message
+        assert "reads no more than 16.8 MB" in found[0].message
 
 
 def test_nested_runs_are_found_by_name_alone(tmp_path: Path) -> None:

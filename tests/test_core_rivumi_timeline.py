@@ -16,6 +16,7 @@ from refold.core.formats.rivumi import EventDecoder
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import EventsState, events_state
 from refold.core.rivumi.kinds import KNOWN
+from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.store.reader import RunReader
@@ -336,6 +337,38 @@ def test_tokens_run_along() -> None:
     assert timeline.next_turn(2, 1) is None
     assert timeline.next_turn(2, -1) == 1
     assert timeline.next_turn(1, -1) is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_beyond_64_bits_stop_at_their_edge(sign: int) -> None:
+    most = sign * (2**63 - 1)
+    usage = {"input_tokens": most, "output_tokens": most, "reasoning_tokens": most}
+    other = {"input_tokens": most, "cached_input_tokens": -most, "output_tokens": most}
+    rows = [line(seq, "model.completed", usage=(usage, other)[seq % 2]) for seq in range(4)]
+    data = b"\n".join([*rows, b""])
+    assert_every_cut_is_the_fold(data)
+    timeline = built(data)
+    counters = timeline.counters(3)
+    assert counters.out_tokens == most
+    assert abs(counters.in_tokens) < 2**63 > abs(counters.cache_read_tokens)
+    state = timeline.state_at(3)
+    assert (state.tokens.input, state.tokens.total) == (most, most)
+    first, again = EventBuilder(EventDecoder()), EventBuilder(EventDecoder())
+    first.feed_all([text + b"\n" for text in rows], 0, 1)
+    kept = first.snapshot()
+    assert kept is not None
+    assert [*again.restoring(kept)]
+    assert again.timeline.state_at(3) == state
+    facts = LogFacts()
+    assert all(facts.feed(text) for text in rows)
+    assert (facts.tokens, facts.spent[1]) == (most, most)
+    assert all(abs(sum_) < 2**63 for sum_ in facts.spent)
+
+
+def test_a_time_beyond_every_float_is_none() -> None:
+    timeline = built(line(0, "run.created")[:-1] + b',"created_at":' + b"9" * 400 + b"}\n")
+    assert timeline.items == 1
+    assert timeline.columns.seconds[0] != timeline.columns.seconds[0]
 
 
 def test_an_end_that_was_continued_is_no_end() -> None:

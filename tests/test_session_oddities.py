@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
-from tests.rivumi_cases import make
+from tests.rivumi_cases import canonical, lines, make, write_lines
 from tests.terminal.program import run, without_privileges
 
 from refold.core import Check, SessionStore, Task
@@ -52,6 +53,31 @@ def test_links_among_nested_runs_are_not_followed(tmp_path: Path) -> None:
     other = make("16-pending-approval", root)
     (other / "subagents").symlink_to("..")
     assert set(_rows(root)) == {outer.name, inner.name, other.name}
+
+
+def test_sums_beyond_64_bits_stop_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    run_ = make("03-running-clean", root)
+    rows = [json.loads(row) for row in lines(run_)]
+    usage = {"input_tokens": 2**63 - 1, "output_tokens": 2**63 - 1, "provider_total_tokens": 2**63 - 1}
+    for sequence in (len(rows), len(rows) + 1):
+        rows.append(
+            {**rows[0], "sequence": sequence, "event_type": "model.completed", "data": {"usage": usage}}
+        )
+    write_lines(run_, [canonical(row) for row in rows])
+    other = make("12-terminal-completed", root)
+    commands: list[tuple[str | Path, ...]] = [
+        ("ls", "--root", root),
+        ("show", run_),
+        ("verify", run_),
+        ("state", "--json", run_),
+        ("export", run_, "-o", tmp_path / "out.html"),
+        ("diff", run_, other),
+    ]
+    for command in commands:
+        done = run(*command, home=tmp_path)
+        assert done.returncode in {0, 1}, (command, done.stderr)
+        assert b"fault" not in done.stderr, (command, done.stderr)
 
 
 def test_a_link_that_leads_to_itself_is_no_run(tmp_path: Path) -> None:

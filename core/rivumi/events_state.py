@@ -12,7 +12,7 @@ from refold.core.rivumi.calls import CallLife, Calls
 from refold.core.rivumi.events import Event
 from refold.core.rivumi.kinds import ENDS, STARTS
 from refold.core.rivumi.manifest import Manifest, Tokens, dangling, tokens_of
-from refold.core.rivumi.members import Members
+from refold.core.rivumi.members import Members, capped
 
 _AT_WORK: Final = frozenset({"preparing", "running", "verifying", "paused"})
 """Phases that no event tells apart."""
@@ -103,7 +103,7 @@ class EventsFold:
                     self.step = max(self.step, data.whole("step", self.step))
                 tokens = tokens_of(data.object("usage"))
                 for at, count in enumerate(msgspec.structs.astuple(tokens)):
-                    self.used[at] += count
+                    self.used[at] = capped(self.used[at] + count)
             case "session.resumed" | "session.continued":
                 self.resumes += 1
             case _ if kind.startswith("approval."):

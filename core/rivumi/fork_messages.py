@@ -14,7 +14,7 @@ from refold.core.records import Json
 from refold.core.rivumi.events import Event
 from refold.core.rivumi.items import usage
 from refold.core.rivumi.manifest import Call, Manifest, tokens_of
-from refold.core.rivumi.members import Members
+from refold.core.rivumi.members import Members, capped
 
 _COMPACTED = "context_pressure.summary_fallback_applied"
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
@@ -182,8 +182,8 @@ def _used(completed: Sequence[Event]) -> tuple[int, dict[str, Json]]:
         raw = Members(event.data).object("usage") or {}
         own = Members(raw)
         for name in _COUNTS:
-            counts[name] += max(0, own.whole(name, 0))
-        total += max(0, tokens_of(raw).total)
+            counts[name] = capped(counts[name] + max(0, own.whole(name, 0)))
+        total = capped(total + max(0, tokens_of(raw).total))
     step = max((Members(event.data).whole("step", 0) for event in completed), default=0)
     used = usage(
         given=counts["input_tokens"],

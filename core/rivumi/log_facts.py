@@ -16,7 +16,7 @@ from refold.core.rivumi.calls import Calls
 from refold.core.rivumi.events import BOM, Event, read_log
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.manifest import tokens_of
-from refold.core.rivumi.members import Members
+from refold.core.rivumi.members import Members, capped
 from refold.core.rivumi.replay import MAX_LINE
 
 _BLANK: Final = b" \t\r\n\v\f"
@@ -206,10 +206,9 @@ class LogFacts:
             self.turns += 1
             used = tokens_of(own.object("usage"))
             cached = min(used.cached, used.input)
-            self.tokens += used.total
-            self.spent = tuple(
-                map(sum, zip(self.spent, (used.input - cached, used.output, cached), strict=True))
-            )
+            self.tokens = capped(self.tokens + used.total)
+            now = (used.input - cached, used.output, cached)
+            self.spent = tuple(capped(old + new) for old, new in zip(self.spent, now, strict=True))
             self.models.add(self.model)
             self.words = own.text("content").strip()[:_LONGEST_WORDS] or self.words
         elif kind in ENDS:

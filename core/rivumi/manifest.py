@@ -13,7 +13,7 @@ import msgspec
 from refold.core.errors import BadRecord
 from refold.core.records import Json
 from refold.core.rivumi.events import json_object, json_value
-from refold.core.rivumi.members import Members
+from refold.core.rivumi.members import Members, capped
 
 Generation: TypeAlias = Literal["G1", "G2", "G3", "external"]
 """Which program wrote a run; external: a run of another tool, which has no manifest."""
@@ -206,7 +206,7 @@ def tokens_of(usage: dict[str, Json] | None) -> Tokens:
         made,
         own.whole("cached_input_tokens", 0),
         own.whole("reasoning_tokens", 0),
-        own.whole("provider_total_tokens", given + made),
+        own.whole("provider_total_tokens", capped(given + made)),
     )
 
 

@@ -10,6 +10,11 @@ _T = TypeVar("_T")
 _MAX = 2**63 - 1
 
 
+def capped(total: int) -> int:
+    """Keep a sum within 64 bits: the original adds without end, what is kept and written cannot."""
+    return max(-_MAX, min(total, _MAX))
+
+
 class Members:
     """Reads the members of one object and remembers what was odd."""
 

@@ -33,7 +33,7 @@ from refold.core.rivumi.events import BOM, Event, damage_code
 from refold.core.rivumi.history import KeptHistory
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.manifest import tokens_of
-from refold.core.rivumi.members import Members
+from refold.core.rivumi.members import Members, capped
 from refold.core.rivumi.replay import MAX_LINE
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.sizes import sized
@@ -351,9 +351,9 @@ class EventBuilder:
             cached = min(tokens.cached, tokens.input)
             sums.llm += 1
             sums.last_assistant = item + 1
-            sums.in_tokens += tokens.input - cached
-            sums.out_tokens += tokens.output
-            sums.cached += cached
+            sums.in_tokens = capped(sums.in_tokens + tokens.input - cached)
+            sums.out_tokens = capped(sums.out_tokens + tokens.output)
+            sums.cached = capped(sums.cached + cached)
             t.columns.begin_turn(sums.in_tokens, sums.out_tokens, sums.cached, 0, sums.last_assistant)
         elif kind == CALL:
             sums.calls += 1
@@ -438,4 +438,7 @@ def _seconds(created: str | float | None) -> float:
     if isinstance(created, str):
         found = seconds_of(created)
         return _NAN if found is None else found
-    return _NAN if created is None else float(created)
+    try:
+        return _NAN if created is None else float(created)
+    except OverflowError:
+        return _NAN
