@@ -224,6 +224,8 @@ def test_forks_are_found_beside_their_parent_and_in_the_notes(given: Settings) -
     Path("here/broken.json").write_bytes(b'{"forked_from": "hen" \xff')
     found = sorted((fork.run_id, fork.seq) for fork in forks_of(Path("here/hen.json"), notes) if fork)
     assert found == [("egg", 1), ("foreign", 7)]
+    Path("there/foreign.json").write_text('{"another": "run"}\n')
+    assert [fork.run_id for fork in forks_of(Path("here/hen.json"), notes) if fork] == ["egg"]
     assert [fork for fork in forks_of(Path("here/hen.json")) if fork] != []
     assert [fork for fork in forks_of(Path("nowhere/hen.json")) if fork] == []
 

@@ -151,3 +151,51 @@ def test_newer_notes_are_said_and_odd_files_are_passed_over(place: Place) -> Non
     (kept,) = place.kept().values()
     assert "newer Refold" in kept.trouble
     assert not kept.star
+
+
+def test_a_name_does_not_outlive_its_run(place: Place, tmp_path: Path) -> None:
+    run = place.run("a")
+    place.store.update(run, naming("july"))
+    run.unlink()
+    place.run("a", "another")
+    assert place.index().named("july") == []
+    place.store.update(run, naming("may"))
+    # The notes of the first one were moved aside, and tell of no run that is there.
+    assert place.index().named("july") == []
+    assert place.index().named("may") == [run]
+    assert place.index().named("") == []
+
+
+def test_a_name_in_two_files_of_notes_is_one_run(place: Place, tmp_path: Path) -> None:
+    run = place.run("a")
+    place.store.update(run, naming("july"))
+    run.rename(tmp_path / "first")
+    place.run("a", "another")
+    place.store.update(run, naming("July"))
+    assert place.index().named("july") == [run]
+    (tmp_path / "first").replace(run)
+    assert place.index().named("july") == [run]
+
+
+def test_a_name_given_before_the_first_line_stays(place: Place) -> None:
+    run = place.runs / "a.json"
+    run.touch()
+    place.store.update(run, naming("july"))
+    place.run("a")
+    assert place.index().named("july") == [run]
+
+
+def test_what_is_known_of_runs_that_are_gone_is_cut_from_the_cache(place: Place) -> None:
+    place.store.update(place.run("a"), starring(on=True))
+    sizes: list[int] = []
+    for number in range(9):
+        other = place.runs.parent / f"other{number}"
+        other.mkdir()
+        path = other / "a.json"
+        path.write_text("{}\n")
+        index = place.index()
+        assert not index.kept(RunSummary("a", str(path), size=3))
+        index.save()
+        sizes.append((place.cache / "notes.cache").stat().st_size)
+        path.unlink()
+    assert sizes[1:] == [sizes[1]] * 8

@@ -23,6 +23,7 @@ from refold.core.errors import RunExists, RunLocked, StoreError
 from refold.core.keeping import Kept
 from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
+from refold.core.store.notes import NotesStore
 from refold.core.store.trash import TrashChanged, carry_out, plan_for
 from refold.core.store.trash_list import Entry, NotRestored, delete, entries, entry_at, restore
 from refold.core.summary import RunSummary
@@ -379,6 +380,51 @@ def test_deleting_for_good_frees_all_of_it(runs: Path, tmp_path: Path) -> None:
     assert delete(only(runs)) == size
     assert not (runs / TRASH).exists()
     assert {path.name for path in runs.iterdir()} == {"ab.json", "ab.120.torn"}
+
+
+def starred(store: NotesStore) -> list[str]:
+    return sorted(notes.name for notes in store.each() if notes.star)
+
+
+def star(store: NotesStore, run: Path, name: str) -> None:
+    store.update(run, lambda notes: msgspec.structs.replace(notes, star=True, name=name))
+
+
+def test_deleting_a_run_leaves_the_notes_of_another_at_its_place(runs: Path, tmp_path: Path) -> None:
+    store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
+    star(store, run, "first")
+    carry_out(plan_for(run))
+    generate.write(run, generate.journal(records=3, run_id="second"))
+    star(store, run, "second")
+    assert starred(store) == ["first", "second"]
+    moved = run.rename(tmp_path / "moved.json")
+    delete(only(runs), store)
+    assert starred(store) == ["second"]
+    assert store.read(moved).name == "second"
+
+
+def test_deleting_a_run_leaves_the_notes_where_the_same_one_is_back(runs: Path, tmp_path: Path) -> None:
+    store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
+    star(store, run, "first")
+    text = run.read_bytes()
+    carry_out(plan_for(run))
+    run.write_bytes(text)
+    delete(only(runs), store)
+    assert store.read(run).name == "first"
+    carry_out(plan_for(run))
+    entry = only(runs)
+    Path(entry.path).rename(Path(entry.path).with_name(f".deleting.{entry.name}"))
+    delete(only(runs), store)
+    assert starred(store) == []
+
+
+def test_deleting_a_run_directory_takes_its_notes(tmp_path: Path) -> None:
+    store = NotesStore(tmp_path / "notes")
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    star(store, run, "first")
+    carry_out(plan_for(run))
+    delete(only(run.parent), store)
+    assert starred(store) == []
 
 
 def test_a_deletion_that_was_cut_short_goes_on(runs: Path) -> None:

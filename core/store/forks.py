@@ -11,7 +11,7 @@ import msgspec
 from refold.core.errors import StoreError
 from refold.core.records import ForkOrigin
 from refold.core.store.files import open_regular
-from refold.core.store.notes import NotesStore
+from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.reader import RunReader
 from refold.core.store.roots import SUFFIX
 from refold.core.store.session_origin import fork_origin
@@ -42,7 +42,7 @@ def forks_of(path: Path, notes: NotesStore | None = None) -> Iterator[Fork | Non
     run_id = path.name.removesuffix(SUFFIX)
     for known in notes.each() if notes is not None else ():
         if known.forked_from is not None and known.forked_from.run_id == run_id:
-            if os.path.lexists(known.path):
+            if os.path.lexists(known.path) and known.prefix_sha256 in ("", prefix_of(Path(known.path))):
                 yield _fork(known.path, known.forked_from)
         else:
             yield None

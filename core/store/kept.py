@@ -21,7 +21,7 @@ from refold.core.errors import StoreError
 from refold.core.keeping import NOTHING, Kept
 from refold.core.store.files import private_directory, replace_atomically, shown
 from refold.core.store.list_cache import MAGIC, framed, frames
-from refold.core.store.notes import notes_from, prefix_of, read_values
+from refold.core.store.notes import is_aside, notes_from, prefix_of, read_values
 from refold.core.summary import RunSummary
 
 _NAME: Final = "notes.cache"
@@ -155,19 +155,22 @@ class KeptIndex:
         return next((other.kept for other in others if other.prefix == known.prefix), NOTHING)
 
     def named(self, name: str) -> list[Path]:
-        """Give the runs that are there and have this name, sorted; large and small letters count alike."""
+        """Give the runs that are there and have this name, each once, sorted.
+
+        Large and small letters count alike. A run that lies where another one lay has not its name.
+        """
         wanted = name.casefold()
-        return sorted(
-            Path(entry.path)
-            for entry in self._entries.values()
-            if entry.kept.name.casefold() == wanted and os.path.lexists(entry.path)
-        )
+        if not wanted:
+            return []
+        called = [entry for entry in self._entries.values() if entry.kept.name.casefold() == wanted]
+        return sorted({Path(entry.path) for entry in called if _is_of_what_is_there(entry)})
 
     def save(self) -> None:
         """Keep in the cache what was read; a cache that cannot be written is left as it is."""
         if self._cache is None or not self._must_save:
             return
         self._must_save = False
+        self._checked = {path: at for path, at in self._checked.items() if self._is_asked_for(path)}
         checked = {path: (*at,) for path, at in self._checked.items()}
         head = _Head(str(self.directory), self._state, len(self._entries), checked)
         parts = [MAGIC]
@@ -180,6 +183,11 @@ class KeptIndex:
             replace_atomically(self._cache / _NAME, b"".join(parts))
         except (OSError, StoreError, UnicodeEncodeError):
             return
+
+    def _is_asked_for(self, path: str) -> bool:
+        """Say whether the first line of what lies there decides about notes: else it need not be known."""
+        named = path in self._by_path or path.rpartition("/")[2] in self._by_base
+        return named and os.path.lexists(path)
 
     def _load(self) -> Iterator[bool]:
         if self._cache is None:
@@ -233,7 +241,6 @@ class KeptIndex:
         by_base: dict[str, list[_Entry]] = defaultdict(list)
         for entry in useful:
             before = self._by_path.get(entry.path)
-            # Notes that were moved out of the way of another run's have a number in their name.
             if before is None or len(entry.name) < len(before.name):
                 self._by_path[entry.path] = entry
             by_base[entry.path.rpartition("/")[2]].append(entry)
@@ -253,6 +260,16 @@ def index_of(directory: Path, cache: Path | None) -> KeptIndex:
     index.look_at_all()
     index.save()
     return index
+
+
+def _is_of_what_is_there(entry: _Entry) -> bool:
+    """Say whether notes speak of the very run that lies at their path now."""
+    if not os.path.lexists(entry.path):
+        return False
+    prefix = prefix_of(Path(entry.path))
+    if is_aside(entry.name):
+        return bool(prefix) and prefix == entry.prefix
+    return not prefix or entry.prefix in ("", prefix)
 
 
 def _state_of(directory: Path) -> tuple[int, int, int]:

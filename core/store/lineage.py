@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from refold.core.lineage import Kin, Sums, Tree, candidates, family
 from refold.core.prices import Spent
 from refold.core.records import ForkOrigin
 from refold.core.store.files import open_regular, shown
-from refold.core.store.notes import NotesStore, prefix_of
+from refold.core.store.notes import Notes, NotesStore, prefix_of
 from refold.core.store.reader import RunReader
 from refold.core.store.session_names import is_run_directory
 from refold.core.store.session_origin import fork_origin
@@ -102,21 +103,24 @@ class _Noted:
 
     def __init__(self, notes: NotesStore | None) -> None:
         known = [each for each in notes.each() if each.forked_from is not None] if notes is not None else []
-        self._by_path = {each.path: each for each in known}
-        self._by_name = {each.path.rpartition("/")[2]: each for each in known}
+        self._by_name: dict[str, list[Notes]] = defaultdict(list)
+        for each in known:
+            self._by_name[each.path.rpartition("/")[2]].append(each)
         self._real: dict[str, str] = {}
 
     def origin(self, path: str) -> ForkOrigin | None:
         """Give what is noted about the parent of a run; of a moved one by the hash of its first line."""
-        if not self._by_path:
-            return None
         directory, name = os.path.split(path)
-        found = self._by_name.get(shown(name))
-        if found is None:
+        called = self._by_name.get(shown(name))
+        if not called:
             return None
-        real = self._real.setdefault(directory, shown(os.path.realpath(directory)))
-        here = self._by_path.get(f"{real}/{shown(name)}", found)
-        return here.forked_from if here.prefix_sha256 == prefix_of(Path(path)) else None
+        prefix = prefix_of(Path(path))
+        # Where another run lay before there are notes of both.
+        found = [each for each in called if each.prefix_sha256 == prefix]
+        if len(found) > 1:
+            real = self._real.setdefault(directory, shown(os.path.realpath(directory)))
+            found.sort(key=lambda each: each.path != f"{real}/{shown(name)}")
+        return found[0].forked_from if found else None
 
 
 def _renamed(runs: Iterable[Kin], run_id: str) -> Iterator[Kin | None]:

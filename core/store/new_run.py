@@ -32,7 +32,7 @@ from refold.core.store.files import (
     write_all,
     write_failed,
 )
-from refold.core.store.notes import Notes, NotesStore
+from refold.core.store.notes import Notes, NotesStore, prefix_of
 from refold.core.store.run_id import check_run_id
 
 TEMPORARY = ".fork"
@@ -98,7 +98,7 @@ def make_run(
             os.link(temporary, target)
         except BaseException as error:
             if noted and note is not None and notes is not None:
-                _forget(notes, temporary)
+                _forget(notes, temporary, prefix_of(temporary))
             if isinstance(error, FileExistsError):
                 raise _taken(target) from error
             if isinstance(error, OSError):
@@ -150,12 +150,13 @@ def sweep(directory: Path, notes: NotesStore | None = None) -> int:
 def _remove(path: Path, notes: NotesStore | None) -> int:
     """Remove one such file, and what was noted about a run that was never made."""
     whole = path.with_name(f"{path.name[1:].partition('.')[0]}.json")
+    prefix = prefix_of(path) if notes is not None else ""
     path.unlink()
     if notes is not None:
         if whole.exists():
             # What was noted about it may still lie under the name that is gone; its first line leads there.
             _settle(notes, whole)
-        _forget(notes, path)
+        _forget(notes, path, prefix)
     return 1
 
 
@@ -235,9 +236,9 @@ def _settle(notes: NotesStore, run: Path) -> None:
     _noted(notes, run, lambda same: same)
 
 
-def _forget(notes: NotesStore, run: Path) -> None:
+def _forget(notes: NotesStore, run: Path, prefix: str) -> None:
     with contextlib.suppress(StoreError, OSError):
-        notes.forget(run)
+        notes.forget(run, prefix)
 
 
 def _taken(target: Path) -> RunExists:

@@ -183,15 +183,28 @@ class NotesStore:
         for name in names:
             yield notes_from(read_values(self.directory / name))
 
-    def forget(self, run: Path) -> None:
-        """Remove the notes kept under the path of a run that is not there any more.
+    def forget(self, run: Path, prefix: str) -> None:
+        """Remove the notes of a run that lay at this path; those of others that lay there too stand.
+
+        Args:
+            run: Where it lay.
+            prefix: The hash of its first line, as `prefix_of` gives it.
 
         Raises:
             StoreError: the notes cannot be reached.
             OSError: they cannot be removed.
         """
+        if not self.directory.is_dir():
+            return
         with self._alone():
-            self.path_of(run).unlink(missing_ok=True)
+            own = self.path_of(run)
+            for name in os.listdir(self.directory):  # noqa: PTH208 - names
+                kept_here = name == own.name or (is_aside(name) and name.startswith(f"{own.stem}."))
+                if not kept_here:
+                    continue
+                values = self._permitted(name)
+                if values and (values.get("prefix_sha256") or "") == prefix:
+                    (self.directory / name).unlink(missing_ok=True)
             self._known = (0, {})
 
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
@@ -248,6 +261,12 @@ class NotesStore:
             yield
         finally:
             os.close(fd)
+
+
+def is_aside(name: str) -> bool:
+    """Say whether a file of notes was moved out of the way of another run's: a number is in its name then."""
+    _, dot, number = name.removesuffix(_SUFFIX).rpartition(".")
+    return bool(dot) and number.isdecimal()
 
 
 def prefix_of(run: Path) -> str:

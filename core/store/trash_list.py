@@ -22,7 +22,7 @@ import msgspec
 from refold.core.errors import RefoldError, RunExists, RunLocked, RunNotFound, StoreError
 from refold.core.records import Json
 from refold.core.store.files import fsync_directory, open_regular, read_range, shown, write_failed
-from refold.core.store.notes import NotesStore
+from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
 from refold.core.store.run_id import is_segment
 from refold.core.store.trash import VERSION
@@ -180,6 +180,9 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
         if gone != path:
             path.rename(gone)
             fsync_directory(path.parent)
+        if notes is not None:
+            # While the run is there to tell whose they are; nobody gets it back from here on.
+            _forget_notes(notes, entry, gone)
         shutil.rmtree(gone)
         fsync_directory(path.parent)
     except FileNotFoundError as error:
@@ -188,13 +191,21 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
         raise write_failed(
             path, "could not be deleted", error, "what is left is deleted next time"
         ) from error
-    home = Path(entry.home)
-    if notes is not None and entry.parts and not os.path.lexists(home):
-        with contextlib.suppress(StoreError, OSError):
-            notes.forget(home)
     with contextlib.suppress(OSError):
         path.parent.rmdir()
     return entry.bytes
+
+
+def _forget_notes(notes: NotesStore, entry: Entry, place: Path) -> None:
+    """Remove what is noted about the run of an entry, but not where the same one lies at its place again."""
+    if not entry.parts or entry.parts[0].kind != "run":
+        return
+    home = Path(entry.home)
+    prefix = prefix_of(place / entry.parts[0].name)
+    if os.path.lexists(home) and prefix_of(home) in ("", prefix):
+        return
+    with contextlib.suppress(StoreError, OSError):
+        notes.forget(home, prefix)
 
 
 def _require_free(source: Path, target: Path, part: Part) -> None:
