@@ -234,6 +234,32 @@ def test_an_index_that_does_not_fit_is_not_used(tmp_path: Path, what: str) -> No
         assert stale.timeline.tool_names() == fresh.timeline.tool_names()
 
 
+def test_an_index_that_is_packed_while_a_line_is_fed_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history has taken the event in, and the columns have not: the thread sees just that moment."""
+    run, cache = _big(tmp_path), tmp_path / "cache"
+    kept: list[bool] = []
+    appended = EventBuilder._append
+
+    def pack_first(builder: EventBuilder, *values: object) -> None:
+        kept.append(keep())
+        appended(builder, *values)  # type: ignore[arg-type]
+
+    with RunReader.open(run) as reader:
+        reader.index_all()
+        work = reader.keeping(cache)
+        assert work is not None
+        keep = work
+        with (run / "events.jsonl").open("ab") as log:
+            log.write(line(600, "tool.started", tool_call_id="new", name="read_file") + b"\n")
+        monkeypatch.setattr(EventBuilder, "_append", pack_first)
+        reader.index_all()
+        assert kept == [False]
+        assert not (cache / "index").exists()
+        assert not keep()
+
+
 def test_calls_are_joined_by_id_in_a_parallel_batch() -> None:
     rows = [
         line(0, "tool.requested", 0, tool_call_id="a", name="x", effect="modify"),

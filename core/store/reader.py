@@ -89,6 +89,8 @@ class RunReader:
         self.complete = False
         """True once the index has reached the end of the file; growth makes it False again."""
         self._meta: tuple[int, MetaRecord | None] = (-1, None)
+        self._changes = 0
+        """Raised before the index is changed: who packs it on another thread sees that it was."""
 
     @classmethod
     def open(cls, path: Path, *, hint: str = "refold", cache: Path | None = None) -> RunReader:
@@ -231,12 +233,12 @@ class RunReader:
     def keeping(self, cache: Path) -> Callable[[], bool] | None:
         """Give the work of keeping the finished index, for a thread; None where it is not worth it.
 
-        The thread reads nothing of the file, which may be closed by then, and keeps no index that grew
-        under its eyes.
+        The thread reads nothing of the file, which may be closed by then, and keeps no index that was
+        changed under its eyes: one that is half fed fits no file.
         """
         if not self.complete or self._has_tail or self._scanner.offset < index_cache.SMALLEST:
             return None
-        now, builder, items = os.fstat(self._fd), self._builder, self.timeline.items
+        now, builder, changes = os.fstat(self._fd), self._builder, self._changes
         place = index_cache.Place(
             device=now.st_dev,
             inode=now.st_ino,
@@ -251,7 +253,7 @@ class RunReader:
 
         def keep() -> bool:
             snapshot = builder.snapshot()
-            if snapshot is None or builder.timeline.items != items:
+            if snapshot is None or self._changes != changes:
                 return False
             return index_cache.save(cache, place, snapshot)
 
@@ -270,6 +272,7 @@ class RunReader:
         while True:
             lines = scanner.batch()
             if lines:
+                self._changes += 1
                 self._builder.feed_all(lines, scanner.offset, scanner.number)
                 scanner.took(lines)
             elif (line := scanner.next()) is not None:
@@ -295,6 +298,7 @@ class RunReader:
 
     def _feed(self, line: Line) -> None:
         length = line.length if line.is_huge else None
+        self._changes += 1
         self._builder.feed(line.text, line.offset, line.number, length=length)
 
     def _choose_decoder(self) -> None:
@@ -312,6 +316,7 @@ class RunReader:
         changed = (type(decoder), decoder.version) != (type(self.decoder), self.decoder.version)
         self.decoder = self._builder.decoder = decoder
         if changed and self.timeline.items and isinstance(self._builder, Builder):
+            self._changes += 1
             self._builder.clear()
             self._scanner = Scanner(self._pread)
 
@@ -324,6 +329,7 @@ class RunReader:
         tail = self._scanner.tail()
         if tail is not None:
             self._before_tail = self.timeline.items
+            self._changes += 1
             self._builder.feed_tail(
                 tail.text, tail.offset, tail.number, length=tail.length if tail.is_huge else None
             )
