@@ -350,7 +350,7 @@ TABLE: Final[tuple[Key, ...]] = (
         "y",
         "copy",
         "Copy the record",
-        "Sent to the terminal's clipboard without its secrets; once more as it is",
+        "Sent to the terminal's clipboard without its secrets",
         "Look",
         "copy",
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,53 @@ def test_the_lens_shows_what_an_export_would_hide(tmp_path: Path) -> None:
         reading.lens = Lens(reader, ["hunter2"])
         assert "hunter2" in said(reading)
         assert TOKEN not in said(reading)
+
+
+def test_counts_cost_what_was_found_and_not_what_was_read(tmp_path: Path) -> None:
+    run = tmp_path / "long.json"
+    writing = story.Writing("long", "x")
+    for number in range(300):
+        writing.turn(f"use {TOKEN}" if number % 10 == 0 else "nothing")
+    run.write_bytes(writing.data)
+    with RunReader.open(run, hint="fisk-ai") as reader:
+        items = reader.index_all().items
+        lens = Lens(reader)
+        lens.head(1, 20)
+        lens.count(items, lambda: False)
+        lens.head(11)
+        assert lens.seen == items
+        assert lens.counts == {"github token": 30}
+        assert len(lens._counted) == 30
+        taken = lens.counts
+        taken["github token"] = 0
+        assert lens.counts.total() == 30
+
+
+def test_one_counts_at_a_time(tmp_path: Path) -> None:
+    active: list[int] = []
+    most: list[int] = []
+
+    class Watched(Lens):
+        def _redacted(self, item: int, start: int, length: int, limit: int | None) -> bytes:
+            active.append(item)
+            most.append(len(active))
+            time.sleep(0.001)
+            try:
+                return super()._redacted(item, start, length, limit)
+            finally:
+                active.pop()
+
+    with RunReader.open(leaky(tmp_path), hint="fisk-ai") as reader:
+        items = reader.index_all().items
+        lens = Watched(reader)
+        threads = [threading.Thread(target=lens.count, args=(items, lambda: False)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert lens.seen == items
+        assert max(most) == 1
+        assert len(most) == items
 
 
 def said(reading: Reading) -> str:

@@ -7,7 +7,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from refold.app.main import RefoldApp
 from refold.app.outside import NoProgram, command_of, show_outside
 from refold.app.present.copies import copies
 from refold.app.present.landing import Landing
+from refold.app.present.lens import Lens
 from refold.app.screens.export import ExportScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
@@ -58,17 +60,19 @@ def clipboard(app: App[None]) -> str:
     return app.clipboard
 
 
-async def test_copy_hides_secrets_until_it_is_pressed_again(run: Path, tmp_path: Path) -> None:
+async def test_copy_hides_secrets_and_another_key_sends_them(run: Path, tmp_path: Path) -> None:
     async with opened(run, settings(tmp_path)) as (pilot, _):
         lines = run.read_text().split("\n")
         await pilot.press("y")
         await until(pilot, lambda: bool(clipboard(pilot.app)))
         assert clipboard(pilot.app) == lines[0].replace("hunter2", "[redacted: password]")
-        await until(pilot, lambda: "once more sends the record as it is" in told(pilot.app))
-        await pilot.press("y")
+        await until(pilot, lambda: "^y sends the record as it is" in told(pilot.app))
+        for again in range(2, 4):
+            await pilot.press("y")
+            await until(pilot, lambda again=again: told(pilot.app).count("sends the record") == again)  # type: ignore[misc]
+            assert "hunter2" not in clipboard(pilot.app)
+        await pilot.press("ctrl+y")
         await until(pilot, lambda: clipboard(pilot.app) == lines[0])
-        await pilot.press("y")
-        await until(pilot, lambda: "hunter2" not in clipboard(pilot.app))
         await pilot.press("down", "y")
         await until(pilot, lambda: "[redacted: github token]" in clipboard(pilot.app))
         await pilot.press("ctrl+y")
@@ -100,6 +104,29 @@ async def test_the_lens_hides_in_rows_and_panes_and_counts(run: Path, tmp_path: 
         await pilot.press("v", "home")
         await until(pilot, lambda: "2 secrets hidden (2 × github token)" in "\n".join(shown(pilot.app)))
         assert "hunter2" in "\n".join(shown(pilot.app))
+
+
+async def test_a_count_that_is_begun_anew_ends_the_one_before(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[Callable[[], bool]] = []
+    gate = threading.Event()
+
+    def held(lens: Lens, items: int, stop: Callable[[], bool]) -> None:
+        stops.append(stop)
+        gate.wait(20)
+
+    async with opened(run, settings(tmp_path)) as (pilot, screen):
+        with monkeypatch.context() as patch:
+            patch.setattr(Lens, "count", held)
+            await pilot.press("v")
+            await until(pilot, lambda: len(stops) == 1)
+            assert not stops[0]()
+            screen.lens_follows()
+            await until(pilot, lambda: len(stops) == 2)
+            assert [stop() for stop in stops] == [True, False]
+        gate.set()
+        await until(pilot, lambda: "2 secrets hidden (1 × " in "\n".join(shown(pilot.app)))
 
 
 async def test_export_asks_and_writes(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -37,6 +38,10 @@ class Lens:
         self._reader = reader
         self._redactor = Redactor(allow=allow)
         self._counted: dict[int, Counter[str]] = {}
+        """What was found in an item; of those that hold nothing nothing is kept."""
+        self._total: Counter[str] = Counter()
+        """Put in the place of the one before, never changed: it is read on other threads."""
+        self._noting, self._counting = threading.Lock(), threading.Lock()
         self._kept: OrderedDict[tuple[int, int | None, int], bytes] = OrderedDict()
         self._manifest: tuple[Manifest, Manifest] | None = None
         self.seen = 0
@@ -44,11 +49,8 @@ class Lens:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many secrets of each kind were found in what was looked at."""
-        total: Counter[str] = Counter()
-        for counted in self._counted.values():
-            total += counted
-        return total
+        """How many secrets of each kind were found in what was looked at; the caller's own."""
+        return self._total.copy()
 
     def head(self, item: int, limit: int | None = None) -> bytes:
         """Give the first bytes of an item, redacted; the whole of it never shorter than it was.
@@ -74,12 +76,22 @@ class Lens:
         raw = self._reader.bytes_at(start, length if limit is None else min(length, limit + _BEYOND))
         redactor = self._redactor.another()
         raw = redactor.line(self._without_cuts(item, raw, start, redactor))
-        known = self._counted.get(item)
-        if known is None or redactor.total > known.total():
-            self._counted[item] = redactor.counts
+        self._note(item, redactor.counts)
         if whole:
             return raw.ljust(length)
         return raw[:limit]
+
+    def _note(self, item: int, found: Counter[str]) -> None:
+        """Keep the larger count of an item: that of its beginning may come after that of the whole."""
+        if not found:
+            return
+        with self._noting:
+            known = self._counted.get(item)
+            if known is not None and found.total() <= known.total():
+                return
+            self._counted[item] = found.copy()
+            total = self._total + found
+            self._total = total - known if known is not None else total
 
     def _without_cuts(self, item: int, raw: bytes, start: int, redactor: Redactor) -> bytes:
         timeline = self._reader.timeline
@@ -94,17 +106,19 @@ class Lens:
     def count(self, items: int, stop: Callable[[], bool]) -> None:
         """Count what the next items hide; blocks, and is for a thread.
 
+        A second one waits until the first has come to its end or heard that it is to stop.
+
         Args:
             items: So many of them.
             stop: Says that nobody waits any more.
         """
-        for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
-            if stop():
-                return
-            span = self._reader.timeline.span(item)
-            if item not in self._counted or span.end - span.start > _BEYOND + _BEYOND:
+        with self._counting:
+            for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
+                if stop():
+                    return
+                span = self._reader.timeline.span(item)
                 self._redacted(item, span.start, span.end - span.start, None)
-            self.seen = item + 1
+                self.seen = item + 1
 
     def meta(self, meta: MetaRecord) -> MetaRecord:
         """Give the first record without the secrets of its prompt."""

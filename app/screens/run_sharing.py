@@ -38,8 +38,8 @@ class RunSharingScreen(RunMovesScreen):
         super().__init__()
         self._lens_banner = Banner(lambda: self.query_one("#ruler"), id="lens")
         self._lens: Lens | None = None
-        self._copied = -1
-        """The item that was copied last, without its secrets."""
+        self._counter = 0
+        """Which count goes on: one that was begun anew, or is of no lens any more, ends."""
 
     def on_mount(self) -> None:
         """Show times as it is wanted, and say so where this is a bundle."""
@@ -100,16 +100,23 @@ class RunSharingScreen(RunMovesScreen):
         lens, reading = self._lens, self._reading
         if lens is None or reading is None:
             return
+        self._counter += 1
+        counter = self._counter
+
+        def is_over() -> bool:
+            return lens is not self._lens or counter != self._counter
+
         self._say_hidden(lens, reading)
-        while lens is self._lens and lens.seen < reading.timeline.items:
-            await aside(partial(lens.count, _COUNTED, lambda: lens is not self._lens))
+        while not is_over() and lens.seen < reading.timeline.items:
+            await aside(partial(lens.count, _COUNTED, is_over))
             self._say_hidden(lens, reading)
 
     def _say_hidden(self, lens: Lens, reading: Reading) -> None:
         if lens is not self._lens:
             return
-        total, items = lens.counts.total(), reading.timeline.items
-        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in lens.counts.most_common())
+        counts, items = lens.counts, reading.timeline.items
+        total = counts.total()
+        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in counts.most_common())
         said = f"as an export shows it: {units.plural(total, 'secret')} hidden" + (
             f" ({kinds})" if kinds else ""
         )
@@ -128,8 +135,8 @@ class RunSharingScreen(RunMovesScreen):
             return reader.again()
 
     def action_copy(self) -> None:
-        """Send the record to the clipboard without its secrets; a second time as it is."""
-        self._copy(as_it_is=self.item is not None and self._copied == self.item)
+        """Send the record to the clipboard without its secrets, however often it is asked for."""
+        self._copy(as_it_is=False)
 
     def action_copy_raw(self) -> None:
         """Send the bytes of the record to the clipboard as they are."""
@@ -157,10 +164,17 @@ class RunSharingScreen(RunMovesScreen):
         if hidden and as_it_is:
             said += f" {units.plural(hidden, 'secret')} went with it."
         elif hidden:
-            said += f" {explain(redactor.counts).capitalize()}; once more sends the record as it is."
-        self._copied = item if hidden and not as_it_is else -1
+            said += f" {explain(redactor.counts).capitalize()}{self._how_as_it_is()}."
         self.app.copy_to_clipboard(found.text)
         self.notify(said, severity="information" if found.exact and not (hidden and as_it_is) else "warning")
+
+    def _how_as_it_is(self) -> str:
+        """Name the key that leaves nothing out: one of its own, no second press of this one."""
+        from refold.app import keys
+
+        row, keymap = keys.ROWS["run.copy_raw"], self._settings.keymap if self._settings is not None else {}
+        key = next(iter(keys.keys_of(row, keymap)), "")
+        return f"; {keys.shown(key)} sends the record as it is" if key else ""
 
     def action_outside(self, program: Program) -> None:
         """Open a copy of the record in the pager or the editor; Refold steps back meanwhile."""
