@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from rich.style import Style
 from textual import events
+from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
@@ -25,7 +26,6 @@ from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
-from refold.app.quitting import Quitting
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -61,7 +61,7 @@ def _commands() -> type[Provider]:
     return RefoldCommands
 
 
-class RefoldApp(Quitting):
+class RefoldApp(App[None]):
     """Shows one first screen; the screens open each other."""
 
     TITLE = "Refold"
@@ -73,6 +73,7 @@ class RefoldApp(Quitting):
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
     _has_themes = False
+    _asked_to_leave = float("-inf")
 
     def __init__(self, settings: Settings, start: Callable[[], Screen[None]]) -> None:
         super().__init__(ansi_color=True if settings.no_color else None)
@@ -173,6 +174,12 @@ class RefoldApp(Quitting):
             self._deaf_until = time.monotonic() + DEAF_SECONDS
         if self._unknown_theme:
             self.notify(f"There is no theme {self._unknown_theme!r}: see refold config", severity="warning")
+
+    def action_help_quit(self) -> None:
+        """Leave, if `^c` is meant so."""
+        from refold.app.quitting import leave_when_meant
+
+        self._asked_to_leave = leave_when_meant(self, self._asked_to_leave)
 
     async def on_event(self, event: events.Event) -> None:
         """Pass the event on, but no key that nobody can have pressed, and none to a screen not yet there."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from textual.app import App
+if TYPE_CHECKING:
+    from textual.app import App
+
 
 _MEANT: Final = 2.0
 """Seconds within which a second `^c` is taken for the wish to leave."""
@@ -20,18 +22,20 @@ class Handing(Protocol):
         """Whether somebody waits for what is chosen: leaving it is an answer too."""
 
 
-class Quitting(App[None]):
-    """What an app does with `^c`, which copies where text is selected and is no key of a screen else."""
+def leave_when_meant(app: App[None], asked: float) -> float:
+    """Leave at once where a caller waits for a choice, else at the second `^c`: with text selected it copies.
 
-    _asked = float("-inf")
+    Args:
+        app: The program.
+        asked: When it was asked for last, in seconds of the monotonic clock.
 
-    def action_help_quit(self) -> None:
-        """Leave at once where a caller waits for a choice, else at the second press."""
-        now = time.monotonic()
-        if now - self._asked < _MEANT or (isinstance(self.screen, Handing) and self.screen.hands_over):
-            self.exit()
-            return
-        self._asked = now
-        self.notify(
-            "Press ^c once more to leave Refold; ^q leaves at any time.", markup=False, timeout=_MEANT
-        )
+    Returns:
+        When it was asked for now.
+    """
+    now = time.monotonic()
+    if now - asked < _MEANT or (isinstance(app.screen, Handing) and app.screen.hands_over):
+        app.exit()
+    else:
+        said = "Press ^c once more to leave Refold; ^q leaves at any time."
+        app.notify(said, markup=False, timeout=_MEANT)
+    return now

@@ -15,6 +15,8 @@ import msgspec
 
 from refold.core.errors import RefoldError
 
+TRASH: Final = ".refold-trash"
+"""The directory beside the runs, on the same file system, in which trashed ones lie."""
 MOST_TAGS: Final = 32
 LONGEST_TAG: Final = 40
 LONGEST_NAME: Final = 100

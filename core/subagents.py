@@ -10,7 +10,6 @@ from refold.core.timeline import Timeline
 
 MOST: Final = 500
 """Stretches that are told; what comes after them is told as one."""
-_WITH_REMOTE: Final = finder(REMOTE)
 
 
 class Stretch(NamedTuple):
@@ -36,7 +35,7 @@ def remote_stretches(timeline: Timeline) -> tuple[Stretch, ...]:
     """Give the calls of a journal that ran on another agent, from their turn to their result."""
     columns = timeline.columns
     found: list[Stretch] = []
-    for match in _WITH_REMOTE.finditer(columns.flags):
+    for match in finder(REMOTE).finditer(columns.flags):
         item = match.start()
         turn, call = columns.last_assistant[item] - 1, columns.link[item]
         if columns.kind[item] != RESULT or turn < 0 or call < 0:

@@ -16,8 +16,8 @@ _STEM, _FRACTION, _REST = (
 )
 _SECOND = 1_000_000
 _SECONDS = {f"{number:02}.": number * _SECOND for number in range(60)}
-_MILLISECONDS = {f"{number:03}": number * 1000 for number in range(1000)}
-_MICROSECONDS = {"Z": 0} | {f"{number:03}Z": number for number in range(1000)}
+_MILLISECONDS = dict(zip(map("{:03}".format, range(1000)), range(0, _SECOND, 1000), strict=True))
+_MICROSECONDS = {"Z": 0} | {f"{text}Z": number for number, text in enumerate(_MILLISECONDS)}
 """How a writer spells them; as microseconds."""
 
 

@@ -11,11 +11,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from refold.core.errors import Refused
-from refold.core.keeping import NOTHING, Kept
+from refold.core.keeping import NOTHING, TRASH, Kept
 from refold.core.records import Json
 
-TRASH: Final = ".refold-trash"
-"""The directory beside the runs, on the same file system, in which trashed ones lie."""
 MANIFEST: Final = "refold-trash.json"
 """What tells in an entry of the trash what lay where."""
 DELETING: Final = ".deleting."

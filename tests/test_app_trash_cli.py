@@ -13,9 +13,9 @@ from tests.test_app_fork_cli import refold as refold
 from tests.test_app_fork_cli import runs as runs
 from tests.test_core_trash import without_changes
 
+from refold.core.keeping import TRASH
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
-from refold.core.trash import TRASH
 
 DAY = 86_400
 

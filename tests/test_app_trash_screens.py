@@ -21,12 +21,12 @@ from refold.app.screens.trash import TrashScreen
 from refold.app.screens.trashing import TrashPlanScreen
 from refold.app.settings import Settings
 from refold.app.trashing import Moving
-from refold.core.keeping import Kept
+from refold.core.keeping import TRASH, Kept
 from refold.core.prune import Spared
 from refold.core.store.lock import RunLock
 from refold.core.store.trash_list import Entry
 from refold.core.summary import RunSummary
-from refold.core.trash import TRASH, Found, Part, Reason, plan_trash
+from refold.core.trash import Found, Part, Reason, plan_trash
 
 Compare = Callable[..., bool]
 RUNS = Path("story")

@@ -20,7 +20,7 @@ from tests.test_readonly import picture
 
 from refold.app.trashing import move, plans_for
 from refold.core.errors import RunExists, RunLocked, StoreError
-from refold.core.keeping import Kept
+from refold.core.keeping import TRASH, Kept
 from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
@@ -29,7 +29,6 @@ from refold.core.store.trash_list import Entry, NotRestored, delete, entries, en
 from refold.core.summary import RunSummary
 from refold.core.trash import (
     MANIFEST,
-    TRASH,
     Code,
     Found,
     Part,

@@ -5,15 +5,17 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
 from refold.core.columns import META, TERMINAL, USER, Bucket
-from refold.core.subagents import Stretch
 from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.core.subagents import Stretch
 
 IDLE: Final = 2.0
 """Seconds that waiting for a person is drawn for, however long it was."""

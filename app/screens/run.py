@@ -30,7 +30,6 @@ from refold.app.screens.run_banner import Banner
 from refold.app.screens.run_find import RunFind
 from refold.app.screens.run_pane import PANES, PaneName, PaneTabs, Place, RunPane, notice
 from refold.app.screens.run_play import RunPlayScreen
-from refold.app.screens.run_points import RunPointsScreen
 from refold.app.screens.run_ruler import RunRuler
 from refold.app.screens.run_search import RunSearchScreen
 from refold.app.screens.run_sharing import RunSharingScreen
@@ -61,7 +60,7 @@ _PAINTED: Final = 0.5
 """Seconds after which nobody waits for the first rows to be painted: another screen may lie over this one."""
 
 
-class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen, RunPointsScreen):
+class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
     """Shows one run. By itself it reads, and nothing else: no lock, no write."""
 
     CSS_PATH = "../../styles/run.tcss"

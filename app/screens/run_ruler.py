@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from refold.app.loading import others_first
 from refold.app.present.ruler import (
@@ -15,8 +16,10 @@ from refold.app.present.ruler import (
     with_forks,
 )
 from refold.app.widgets.ruler import Ruler
-from refold.core.subagents import Stretch
 from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.core.subagents import Stretch
 
 
 class RunRuler(Ruler):

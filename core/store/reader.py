@@ -277,6 +277,9 @@ class RunReader:
                 scanner.took(lines)
             elif (line := scanner.next()) is not None:
                 self._feed(line)
+                if not line.is_huge:
+                    # It was read with those that follow it: they come before the clock.
+                    continue
             elif scanner.waiting:
                 self._reach_end()
                 return True

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.keeping import TRASH
 from refold.core.store.session_names import is_run_directory
-from refold.core.trash import TRASH
 
 SUFFIX = ".json"
 LOCK_SUFFIX = ".lock"

@@ -6,21 +6,22 @@ Source of both rules: formats/fisk-ai.md 3.1.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 
 from refold.core.errors import InvalidRunId
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _EPOCH = 1_400_000_000
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KSUID_LENGTH = 27
+_LONGEST = 128
+_FIRST = frozenset(_ALPHABET)
+_ALLOWED = _FIRST | {"_", "-"}
 
 
 def is_run_id(text: str) -> bool:
     """Say whether a text may name a run; anything else must never become part of a path."""
-    return _ID.fullmatch(text) is not None
+    return 0 < len(text) <= _LONGEST and text[0] in _FIRST and _ALLOWED.issuperset(text)
 
 
 def is_segment(text: str) -> bool:

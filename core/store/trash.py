@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from refold.core.errors import NotRegular, RunLocked, StoreError
-from refold.core.keeping import NOTHING, Kept
+from refold.core.keeping import NOTHING, TRASH, Kept
 from refold.core.records import Json
 from refold.core.store.clock import stamp_of, utc_now
 from refold.core.store.files import (
@@ -39,7 +39,6 @@ from refold.core.store.run_id import is_run_id
 from refold.core.store.session_names import LOCK, NESTED, is_run_directory
 from refold.core.trash import (
     MANIFEST,
-    TRASH,
     Found,
     Part,
     PartKind,

@@ -20,13 +20,14 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from refold.core.errors import RefoldError, RunExists, RunLocked, RunNotFound, StoreError
+from refold.core.keeping import TRASH
 from refold.core.records import Json
 from refold.core.store.files import fsync_directory, open_regular, read_range, shown, write_failed
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
 from refold.core.store.run_id import is_segment
 from refold.core.store.trash import VERSION
-from refold.core.trash import DELETING, MANIFEST, TRASH, Part
+from refold.core.trash import DELETING, MANIFEST, Part
 
 State: TypeAlias = Literal["whole", "part", "left", "unknown", "newer", "deleting"]
 """All of it is here; a part of it never left; nothing is here, so the run never left or is back; what lay

@@ -20,9 +20,10 @@ from tests.faults.victims import STRACE, traces
 from tests.rivumi_cases import make
 from tests.test_readonly import picture
 
+from refold.core.keeping import TRASH
 from refold.core.store.trash import carry_out, plan_for
 from refold.core.store.trash_list import delete, entries, restore
-from refold.core.trash import MANIFEST, TRASH
+from refold.core.trash import MANIFEST
 
 TRASHER = Path(__file__).with_name("trasher.py")
 SCENARIOS = ("trash", "trash-directory", "restore", "restore-directory", "delete")
