@@ -21,8 +21,8 @@ import msgspec
 from refold.app.own_child import Parent
 from refold.core.errors import StoreError
 from refold.core.records import Json
-from refold.core.search import readable_texts
 from refold.core.store.files import open_regular
+from refold.core.texts import Crowded, decoded, readable_texts
 
 LIMIT: Final = 1.0
 """Seconds that an expression may take on one record."""
@@ -146,8 +146,8 @@ def _matches(pattern: re.Pattern[str], data: bytes) -> list[str]:
 
 def _texts(data: bytes) -> Iterator[str]:
     try:
-        value: Json = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        value = decoded(data.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, Crowded):
         yield data.decode("utf-8", "replace")
     else:
         yield from readable_texts(value)

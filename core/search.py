@@ -8,12 +8,11 @@ many times the reading, so the bytes are searched, and only a record that has a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
 
-from refold.core.records import Json
+from refold.core.texts import Crowded, decoded, readable_texts
 
 LONGEST = 500
 """Characters of a text that are looked for: each costs a tenth of a millisecond before a search begins."""
@@ -30,9 +29,6 @@ _SHORT_ESCAPES = {
 }
 _NEVER_RAW = frozenset('"\\\n')
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
-
-_STRUCTURE = frozenset({"protocol", "role", "type", "kind", "stop_reason", "signature"})
-"""Keys whose values say what a record is made of; nobody looks for them, and every record has them."""
 
 _WORDS_ONLY = re.compile(r"[A-Za-z0-9 _.,:;()\[\]{}=+*#@!?$%^~`|-]+")
 """Characters that every JSON writer leaves as they are."""
@@ -104,8 +100,8 @@ class Search:
         if self.candidate(line) < 0:
             return False
         try:
-            value: Json = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+            value = decoded(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, Crowded):
             return True
         return any(self._text.search(text) is not None for text in readable_texts(value))
 
@@ -117,26 +113,6 @@ class Search:
             return True
         raw, escaped = self._rare
         return any(spelling in data for spelling in raw) or escaped.search(data) is not None
-
-
-def readable_texts(value: Json) -> Iterator[str]:
-    """Yield every text of a decoded record that says something: values, and all that a call was given."""
-    stack: list[tuple[Json, bool]] = [(value, False)]
-    while stack:
-        item, inside_input = stack.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, list):
-            stack.extend((element, inside_input) for element in item)
-        elif isinstance(item, dict):
-            for key, element in item.items():
-                if inside_input:
-                    yield key
-                elif key in _STRUCTURE and isinstance(element, str):
-                    continue
-                stack.append((element, inside_input or key == "input"))
-        elif isinstance(item, (int, float)) and inside_input:
-            yield msgspec.json.encode(item).decode()
 
 
 def _variants(char: str, *, ignore_case: bool) -> frozenset[str]:

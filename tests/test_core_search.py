@@ -14,7 +14,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from refold.core.records import Json
-from refold.core.search import LONGEST, Search, pattern, readable_texts, text_pattern
+from refold.core.search import LONGEST, Search, pattern, text_pattern
+from refold.core.search_record import read_line
+from refold.core.texts import readable_texts
 
 Writer = Callable[[Json], bytes]
 
@@ -185,6 +187,24 @@ def test_readable_texts_of_a_deep_value_need_no_recursion() -> None:
     for _ in range(5000):
         value = [value]
     assert list(readable_texts(value)) == ["bottom"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"event_type": "needle", "run_id": "needle", "time": "needle", "data": {"x": "y"}},
+        {"created_at": "needle", "finish_reason": "needle", "tools_hash": "needle", "data": {"x": "y"}},
+        {"content": [{"type": "tool_use", "input": {"needle": 1}}]},
+        {"tool_calls": [{"function": {"arguments": {"needle": True}}}]},
+        {"arguments": {"needle": "y"}},
+        {"needle": "only a name"},
+        {"data": {"type": "needle", "kind": {"type": "x", "said": "needle"}}},
+    ],
+)
+def test_the_filter_and_the_search_of_all_runs_take_the_same_for_text(value: Json) -> None:
+    line = msgspec.json.encode(value)
+    found = any("needle" in text for texts in read_line(line).texts.values() for text in texts)
+    assert Search("needle").in_record(line) is found
 
 
 @pytest.mark.parametrize("piece", ["lorem ipsum ", "é核 <&> "])

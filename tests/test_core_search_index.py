@@ -438,11 +438,11 @@ def test_an_index_of_no_use_is_said_to_be_and_begun_anew(runs: Path, cache: Path
 
 def test_older_formats_are_removed_and_newer_ones_left_alone(runs: Path, cache: Path) -> None:
     cache.mkdir(0o700)
-    (cache / "search-0.db").write_text("old")
+    (cache / "search-1.db").write_text("old")
     (cache / "search-99.db").write_text("new")
     build(runs, cache)
-    assert {path.name for path in cache.iterdir()} >= {"search-1.db", "search-99.db"}
-    assert not (cache / "search-0.db").exists()
+    assert {path.name for path in cache.iterdir()} >= {"search-2.db", "search-99.db"}
+    assert not (cache / "search-1.db").exists()
 
 
 READ_ONLY = """
@@ -500,6 +500,75 @@ def test_a_line_longer_than_a_piece_is_found_whole(tmp_path: Path) -> None:
     with open_index(tmp_path / "cache") or pytest.fail("no index") as index:
         for query in ("first last", "after", "word"):
             assert hits(runs, query, index) == hits(runs, query)
+
+
+def test_of_a_line_above_the_longest_the_beginning_is_found_and_all_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_source, "PIECE", 64)
+    monkeypatch.setattr(search_source, "LONGEST", 500)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    long = f"first {'word ' * 200}last"
+    path = journal(runs / "long.json", [("user", "before"), ("tool_result", long), ("user", "after")])
+    data = path.read_bytes()
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        blocks = list(search_source.read_blocks(fd, 0))
+    finally:
+        os.close(fd)
+    assert [block.end for block in blocks] == [*(block.start for block in blocks[1:]), len(data)]
+    lines = [data[start : start + len(line)] == line for block in blocks for start, line in block.lines()]
+    assert lines == [True] * 4
+    build(runs, tmp_path / "cache")
+    with open_index(tmp_path / "cache") or pytest.fail("no index") as index:
+        assert reach(told(runs, "after", index)).unindexed == 0
+        for query in ("first", "after", "before", "last"):
+            assert hits(runs, query, index) == hits(runs, query)
+        assert [hit.seq for hit in hits(runs, "after", index)] == [4]
+        assert (len(hits(runs, "first")), len(hits(runs, "last"))) == (1, 0)
+
+
+@pytest.mark.parametrize("longest", [1, 6, 7, 8, 13, 14, 15, 20, 29, 30, 31])
+def test_no_line_is_lost_or_moved_by_a_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr(search_source, "PIECE", 7)
+    monkeypatch.setattr(search_source, "LONGEST", max(7, longest))
+    data = b"".join(bytes([97 + n % 26]) * n + b"\n" for n in range(40)) + b"z" * 33
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        blocks = list(search_source.read_blocks(fd, 0))
+        assert [block.end for block in blocks] == [*(block.start for block in blocks[1:]), len(data)]
+        found = [pair for block in blocks for pair in block.lines()]
+        assert all(search_source.read_line_at(fd, start) == line for start, line in found)
+        assert [line[:7] for _, line in found] == [line[:7] for line in data.split(b"\n") if line]
+        assert not blocks[-1].is_whole
+    finally:
+        os.close(fd)
+
+
+def test_a_manifest_that_was_indexed_halfway_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, cache = tmp_path / "runs", tmp_path / "cache"
+    runs.mkdir()
+    said = [("user", f"ledger {number}") for number in range(9_000)]
+    session(runs / "one", ["ledger"], said)
+    with open_to_build(cache) as index:
+        building = index.build(look(runs))
+        while next(building):
+            pass
+        assert hits(runs, "ledger", index) == hits(runs, "ledger")
+        building.close()  # type: ignore[attr-defined]
+        assert hits(runs, "ledger", index) == hits(runs, "ledger")
+    build(runs, cache)
+    with open_index(cache) or pytest.fail("no index") as index:
+        said_now = told(runs, "ledger", index)
+        assert reach(said_now).unindexed == 0
+        assert hits_in(said_now) == hits(runs, "ledger")
 
 
 def test_blocks_are_the_lines_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

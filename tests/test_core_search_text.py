@@ -209,6 +209,35 @@ def test_the_texts_of_a_line(line: bytes, kind: str, texts: dict[str, list[str]]
     assert (document.kind, document.texts) == (kind, texts)
 
 
+def test_what_lies_deep_is_a_text_too() -> None:
+    line = b'{"assistant":' + b"[" * 400 + b'"bottom"' + b"]" * 400 + b"}"
+    assert read_line(line) == Document({"answer": ["bottom"]}, "assistant")
+
+
+def test_a_line_of_too_many_values_is_searched_by_its_bytes() -> None:
+    line = b'{"assistant":[' + b"{}," * 300_000 + b'"word"]}'
+    document = read_line(line)
+    assert (document.kind, list(document.texts)) == ("damage", ["result"])
+    packed = json.dumps({"assistant": line.decode()}).encode()
+    assert read_line(packed).texts == {"answer": [line.decode()]}
+
+
+def test_a_manifest_of_millions_of_messages_is_read_in_steps_up_to_a_bound() -> None:
+    data = b'{"messages":[' + b"{}," * 20_000 + b'"said",' * 2 + b'"{}[],",7,["behind"]]}'
+    found = list(read_messages(data))
+    assert found.count(None) > 5
+    assert [each[0] for each in found if each is not None] == [20_000, 20_001, 20_002, 20_004]
+    cut = [each for each in read_messages(data, most=60_005) if each is not None]
+    assert [number for number, _ in cut] == [20_000, 20_001]
+
+
+def test_of_a_crowded_message_the_bytes_are_searched_and_the_next_one_as_ever() -> None:
+    data = b'{"messages":[["deep",' + b"[]," * 300_000 + b'7],{"role":"user","content":"go"}]}'
+    (first, second) = [each for each in read_messages(data) if each is not None]
+    assert "deep" in first[1].texts["result"][0]
+    assert second == (1, Document({"prompt": ["go"]}, "message user"))
+
+
 def test_the_messages_of_a_manifest() -> None:
     manifest = {
         "messages": [
@@ -219,10 +248,10 @@ def test_the_messages_of_a_manifest() -> None:
         ]
     }
     found = read_messages(json.dumps(manifest).encode())
-    assert [document.texts for document in found] == [
-        {"prompt": ["go"]},
-        {"answer": ["so"], "argument": ["w", "k", "v"]},
-        {"result": ["c1", "done"]},
-        {},
+    assert [(each[0], each[1].texts) for each in found if each is not None] == [
+        (0, {"prompt": ["go"]}),
+        (1, {"answer": ["so"], "argument": ["w", "k", "v"]}),
+        (2, {"result": ["c1", "done"]}),
     ]
-    assert read_messages(b"{}") == read_messages(b"torn") == []
+    for data in (b"{}", b"torn", b"[]", b'{"messages":[]}', b'{"messages":{"a":["b"]}}', b'{"messages":"x"}'):
+        assert list(read_messages(data)) == []

@@ -144,5 +144,7 @@ def _indexed(
                     rest[:] = [(other, start) for other, start in rest if other.file != source.file]
                     rest.append((source, 0))
                 break
-            if hit is not None and hits.add(hit):
+            if hit is None:
+                yield None
+            elif hits.add(hit):
                 yield hit

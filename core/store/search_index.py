@@ -24,7 +24,7 @@ from refold.core.search_text import RULES, SCOPES, Query, column
 from refold.core.store.files import create_private, open_regular, private_directory
 from refold.core.store.search_source import Source, edges, read_blocks, read_whole
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised whenever the same bytes would be indexed in another way."""
 NAME: Final = f"search-{FORMAT}.db"
 LOCK: Final = "search.lock"
@@ -282,16 +282,12 @@ class SearchIndex:
         except StoreError:
             return
         try:
+            if source.kind != "lines":
+                yield from self._add_whole(source, settled, fd)
+                return
             if row is None or standing is None:
                 row = self._replace(source, settled)
-            row = row._replace(stamp=source.stamp, settled=settled, done=0)
-            if source.kind == "lines":
-                yield from self._add_lines(source, row, fd)
-            else:
-                for number, document in enumerate(read_whole(fd, source.kind)):
-                    self._insert(row.id, number, document)
-                self._note(source, row._replace(upto=source.size, done=1), fd)
-                yield source.size
+            yield from self._add_lines(source, row._replace(stamp=source.stamp, settled=settled, done=0), fd)
         except OSError:
             return
         finally:
@@ -299,15 +295,33 @@ class SearchIndex:
 
     def _add_lines(self, source: Source, row: _Row, fd: int) -> Iterator[int]:
         for block in read_blocks(fd, row.upto):
-            self.bytes_read += len(block.data)
+            length = block.end - block.start
+            self.bytes_read += length
             if not block.is_whole:
                 break
             for place, line in block.lines():
                 self._insert(row.id, place, read_line(line))
-            row = row._replace(upto=block.start + len(block.data))
+            row = row._replace(upto=block.end)
             self._note(source, row, fd)
-            yield len(block.data)
+            yield length
         self._note(source, row._replace(done=1), fd)
+
+    def _add_whole(self, source: Source, settled: int, fd: int) -> Iterator[int]:
+        """Index a file that is written as a whole; it counts when it was read to its end."""
+        row = self._replace(source, settled)
+        file = os.fsencode(source.file)
+        # Its number is taken from now on; left halfway, it is that of something gone.
+        del self._rows[file], self._pending[row.id]
+        self._database.execute(_KEEP, (row.id, file, *row._replace(upto=source.size)[1:]))
+        self._buried.append(row.id)
+        for found in read_whole(fd, source.kind):
+            if found is None:
+                yield 0
+            else:
+                self._insert(row.id, *found)
+        self._buried = [number for number in self._buried if number != row.id]
+        self._note(source, row._replace(upto=source.size, done=1), fd)
+        yield source.size
 
     def _insert(self, number: int, place: int, document: Document) -> None:
         texts = document.texts

@@ -47,8 +47,8 @@ def scan(query: Query, source: Source, start: int = 0) -> Iterator[Hit | None]:
         if source.kind == "lines":
             yield from _scan_lines(query, source, fd, start)
         else:
-            for number, document in enumerate(read_whole(fd, source.kind)):
-                yield hit_of(query, source, number, document)
+            for found in read_whole(fd, source.kind):
+                yield None if found is None else hit_of(query, source, *found)
     except OSError:
         return
     finally:
@@ -67,7 +67,7 @@ def _scan_lines(query: Query, source: Source, fd: int, start: int) -> Iterator[H
 
 
 def look_up(query: Query, source: Source, places: list[int]) -> Generator[Hit | None, None, bool]:
-    """Yield the hits at some places of a file, in order.
+    """Yield the hits at some places of a file, in order, and None between pieces of work.
 
     Returns:
         False where one of them is none: the file is not what it was.
@@ -77,15 +77,10 @@ def look_up(query: Query, source: Source, places: list[int]) -> Generator[Hit | 
     except StoreError:
         return False
     try:
-        documents = None if source.kind == "lines" else read_whole(fd, source.kind)
+        if source.kind != "lines":
+            return (yield from _look_up_whole(query, source, fd, places))
         for place in places:
-            if documents is None:
-                document = read_line(read_line_at(fd, place))
-            elif place < len(documents):
-                document = documents[place]
-            else:
-                return False
-            hit = hit_of(query, source, place, document)
+            hit = hit_of(query, source, place, read_line(read_line_at(fd, place)))
             if hit is None:
                 return False
             yield hit
@@ -94,3 +89,21 @@ def look_up(query: Query, source: Source, places: list[int]) -> Generator[Hit | 
     finally:
         os.close(fd)
     return True
+
+
+def _look_up_whole(
+    query: Query, source: Source, fd: int, places: list[int]
+) -> Generator[Hit | None, None, bool]:
+    missing = set(places)
+    for found in read_whole(fd, source.kind):
+        if found is None:
+            yield None
+        elif found[0] in missing:
+            hit = hit_of(query, source, *found)
+            if hit is None:
+                return False
+            yield hit
+            missing.discard(found[0])
+            if not missing:
+                return True
+    return not missing

@@ -56,6 +56,8 @@ class Block(NamedTuple):
     start: int
     data: bytes
     """Whole lines with their newlines; of a file that ends without one the rest, alone."""
+    end: int
+    """Where it ends in the file; of a line that is cut, further on than its data tell."""
 
     @property
     def is_whole(self) -> bool:
@@ -88,19 +90,24 @@ def read_blocks(fd: int, start: int) -> Iterator[Block]:
     """
     position, pieces, held = start, list[bytes](), 0
     while piece := os.pread(fd, PIECE, position):
-        position += len(piece)
-        cut = piece.rfind(b"\n") + 1
+        first = 0
+        if held and (end := piece.find(b"\n")) >= 0 and held + end > LONGEST:
+            yield Block(
+                position - held, b"".join((*pieces, piece[:end]))[:LONGEST] + b"\n", position + end + 1
+            )
+            pieces, held, first = [], 0, end + 1
+        cut = piece.rfind(b"\n", first) + 1
         if cut:
-            data = b"".join((*pieces, memoryview(piece)[:cut])) if pieces or cut < len(piece) else piece
-            yield Block(position - len(piece) - held, data)
-            rest = piece[cut:]
-            pieces, held = [rest] if rest else [], len(rest)
-        else:
+            data = b"".join((*pieces, memoryview(piece)[first:cut])) if pieces or cut < len(piece) else piece
+            yield Block(position + first - held, data, position + cut)
+            pieces, held, first = [], 0, cut
+        if first < len(piece):
             if held < LONGEST:
-                pieces.append(piece)
-            held += len(piece)
+                pieces.append(piece[first:])
+            held += len(piece) - first
+        position += len(piece)
     if held:
-        yield Block(position - held, b"".join(pieces))
+        yield Block(position - held, b"".join(pieces)[:LONGEST], position)
 
 
 def read_line_at(fd: int, start: int) -> bytes:
@@ -114,24 +121,24 @@ def read_line_at(fd: int, start: int) -> bytes:
             break
         length += len(piece)
         step = PIECE
-    return b"".join(pieces)
+    return b"".join(pieces)[:LONGEST]
 
 
-def read_whole(fd: int, kind: Kind) -> list[Document]:
-    """Give what is to be found in an open file that is written as a whole.
+def read_whole(fd: int, kind: Kind) -> Iterator[tuple[int, Document] | None]:
+    """Yield what is to be found in an open file that is written as a whole, numbered, and None between steps.
 
     Raises:
         OSError: it cannot be read.
     """
     if os.fstat(fd).st_size > LONGEST:
-        return []
+        return
     pieces: list[bytes] = []
     length = 0
     while length <= LONGEST and (piece := os.pread(fd, PIECE, length)):
         pieces.append(piece)
         length += len(piece)
     data = b"".join(pieces)
-    return read_messages(data) if kind == "messages" else read_request(data)
+    yield from read_messages(data) if kind == "messages" else enumerate(read_request(data))
 
 
 def edges(fd: int, end: int) -> tuple[bytes, bytes]:
