@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import re
-import shutil
 import signal
 import threading
 from functools import cache
@@ -46,6 +45,8 @@ def unpacked(text: str) -> Opened:
     Raises:
         StoreError: it cannot be opened, is none, or is not safe to unpack.
     """
+    import shutil
+
     from refold.core.store.bundle import open_bundle
 
     _end_in_order()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +25,7 @@ from refold.app.key_table import TABLE
 from refold.app.main import RefoldApp
 from refold.app.read_only import KEPT, OUT, going_on, why_not
 from refold.app.screens.run import RunScreen
+from refold.core.errors import WriteFailed
 from refold.core.store import bundle as bundles
 from refold.core.store.bundle import BadBundle, open_bundle
 
@@ -143,6 +147,56 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BadBundle, match="are packed into it"):
         open_bundle(bomb, into=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["bomb.refold-bundle"]
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_bundle_is_packed_as_bundles_are(
+    packed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "odd.refold-bundle"
+    with zipfile.ZipFile(odd, "w", packed) as file:
+        file.writestr("run/x.json", b"{}\n" * 99)
+        file.writestr("manifest.json", b'{"bundle":1}')
+    data = bytearray(odd.read_bytes())
+    data[60:90] = b"\xff" * 30
+    damaged = tmp_path / "damaged.refold-bundle"
+    damaged.write_bytes(data)
+    for path in (odd, damaged):
+        with pytest.raises(BadBundle, match=path.name):
+            open_bundle(path, into=tmp_path)
+        assert main(["show", str(path)]) == 3
+        assert path.name in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.refold-bundle", "odd.refold-bundle"]
+
+
+def test_no_damage_is_anything_but_a_bad_bundle(bundle: Path, tmp_path: Path) -> None:
+    whole = bundle.read_bytes()
+    end, directory = whole.rindex(b"PK\x05\x06"), whole.index(b"PK\x01\x02")
+    bad = tmp_path / "bad.refold-bundle"
+    for place in (*range(64), *range(directory, end + 22)):
+        for byte in (0, 0x7F, 0xFF):
+            data = bytearray(whole)
+            data[place] = byte
+            bad.write_bytes(data)
+            with contextlib.suppress(BadBundle):
+                shutil.rmtree(open_bundle(bad, into=tmp_path).directory)
+    assert not list(tmp_path.glob("refold-bundle-*"))
+
+
+def test_a_file_that_cannot_be_read_is_told_from_a_disk_that_is_full(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> object:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile.ZipExtFile, "read", fails)
+        with pytest.raises(BadBundle, match=f"{bundle.name}: it cannot be read: Input/output error"):
+            open_bundle(bundle, into=tmp_path)
+    monkeypatch.setattr(bundles, "write_all", fails)
+    with pytest.raises(WriteFailed, match=bundle.name):
+        open_bundle(bundle, into=tmp_path)
+    assert not list(tmp_path.glob("refold-bundle-*"))
 
 
 def test_hostile_words_of_a_manifest(tmp_path: Path) -> None:

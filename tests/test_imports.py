@@ -47,6 +47,14 @@ def loaded_by(arguments: list[str], code: str, directory: Path) -> set[str]:
     return set(modules)
 
 
+BUNDLES = """
+import json, sys
+before = set(sys.modules)
+from refold.app.bundles import is_bundle
+is_bundle(sys.argv[1])
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
 START = """
 import json, sys
 from pathlib import Path
@@ -128,6 +136,11 @@ def test_the_first_rows_of_a_run_wait_for_nothing_that_is_needed_later(
     run = tmp_path / "completed-simple.json"
     shutil.copy(journals / "v2" / run.name, run)
     assert loaded_by([str(run)], START, tmp_path) & LATER == set()
+
+
+def test_what_a_bundle_is_unpacked_with_waits_for_one(journals: Path, tmp_path: Path) -> None:
+    loaded = loaded_by([str(journals / "v2" / "completed-simple.json")], BUNDLES, tmp_path)
+    assert loaded & {"bz2", "lzma", "shutil", "tempfile", "zipfile", "refold.core.store.bundle"} == set()
 
 
 def test_version_needs_neither_parser_nor_core(tmp_path: Path) -> None:

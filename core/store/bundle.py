@@ -155,12 +155,8 @@ def open_bundle(path: Path, *, into: Path | None = None) -> Opened:
             raise open_error(into or Path(tempfile.gettempdir()), error) from error
         try:
             return _unpacked(file, path, directory)
-        except BaseException as error:
+        except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise write_failed(
-                    directory, "the bundle could not be unpacked", error, "nothing of it is left"
-                ) from error
             raise
 
 
@@ -174,17 +170,28 @@ def _unpacked(file: IO[bytes], path: Path, directory: Path) -> Opened:
             manifest = _manifest(bytes(data), path)
             run_id = journal_info.filename.removeprefix(_PLACE).removesuffix(SUFFIX)
             journal = directory / f"{run_id}{SUFFIX}"
+            size = os.fstat(file.fileno()).st_size
+            limit = min(_LARGEST_JOURNAL, max(_LEAST_JOURNAL, _SQUEEZED * size))
             out = create_private(journal)
             try:
-                size = os.fstat(file.fileno()).st_size
-                limit = min(_LARGEST_JOURNAL, max(_LEAST_JOURNAL, _SQUEEZED * size))
                 for piece in _pieces(bundle, journal_info, limit, path):
-                    write_all(out, piece)
+                    _write(out, piece, path, directory)
             finally:
                 os.close(out)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise _bad(path, f"not a whole bundle ({type(error).__name__})") from error
+    except OSError as error:
+        # What the file says of itself may send its reader to where nothing can be read.
+        raise _bad(path, f"it cannot be read: {error.strerror or error}") from error
     return Opened(directory, journal, manifest)
+
+
+def _write(out: int, piece: bytes, path: Path, directory: Path) -> None:
+    try:
+        write_all(out, piece)
+    except OSError as error:
+        what = f"the bundle {shown(path)} could not be unpacked"
+        raise write_failed(directory, what, error, "nothing of it is left") from error
 
 
 def _members(bundle: zipfile.ZipFile, path: Path) -> tuple[zipfile.ZipInfo, zipfile.ZipInfo]:
@@ -201,6 +208,8 @@ def _members(bundle: zipfile.ZipFile, path: Path) -> tuple[zipfile.ZipInfo, zipf
         kind = info.external_attr >> 28
         if info.is_dir() or kind not in {0, 0o10}:
             raise _bad(path, "a member is not a file")
+        if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise _bad(path, "a member is packed in another way than bundles are")
     if manifest.file_size > _LARGEST_MANIFEST or journal.file_size > _LARGEST_JOURNAL:
         raise _bad(path, "it claims to hold more than any run")
     return journal, manifest
