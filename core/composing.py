@@ -9,13 +9,14 @@ that is not joined (`tests/test_core_edits.py` applies both to real texts).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from typing import Final, Self
 
 import msgspec
 
 from refold.core.edits import Change, Delete, Insert, Move, Patch, Replace, Unclear, Write
 from refold.core.patch_text import Hunk
+from refold.core.patching import apply_hunks
 
 LONGEST: Final = 262_144
 """Characters of a text; what is longer is not kept to be edited further."""
@@ -24,6 +25,11 @@ MOST_PIECES: Final = 500
 MOST_FILES: Final = 2_000
 _LOOKED_AT: Final = 64
 """Places at which two texts may hang together that are looked at; with more of them they are taken to do."""
+
+_LEAD: Final = 8
+_GLANCE: Final = 256
+_STEP: Final = 65_536
+"""Characters that are compared in one step."""
 
 _TWICE: Final = "it stood in the file several times: which one was changed is not recorded"
 _ASTRAY: Final = "it does not stand in what was written before: something else changed the file"
@@ -71,14 +77,27 @@ class Holding:
     def copy(self) -> Self:
         """Give one that goes on by itself from here."""
         other = type(self)(self.path)
-        other.came_from, other.text, other.is_gone = self.came_from, self.text, self.is_gone
-        other.left_out, other.overwritten = self.left_out, self.overwritten
-        other.pieces, other.moments = self.pieces.copy(), self.moments.copy()
-        other._open = self._open.copy()  # noqa: SLF001 - its own class
+        other._be(self)
         return other
 
-    def apply(self, change: Change, moment: int) -> Piece:
-        """Take a change in; give what it alone comes to."""
+    def _be(self, other: Self) -> None:
+        """Take over all that another one knows."""
+        self.came_from, self.text, self.is_gone = other.came_from, other.text, other.is_gone
+        self.left_out, self.overwritten = other.left_out, other.overwritten
+        self.pieces, self.moments = other.pieces.copy(), other.moments.copy()
+        self._open = other._open.copy()
+
+    def apply(self, change: Change, moment: int) -> Generator[None, None, Piece]:
+        """Take a change in, in small steps; give what it alone comes to.
+
+        Nothing of it is taken in before the last step.
+        """
+        next_ = self.copy()
+        alone = yield from next_._take(change, moment)
+        self._be(next_)
+        return alone
+
+    def _take(self, change: Change, moment: int) -> Generator[None, None, Piece]:
         self.moments.append(moment)
         del self.moments[:-MOST_PIECES]
         gone, self.is_gone = self.is_gone, False
@@ -88,9 +107,9 @@ class Holding:
             case Delete():
                 return self._delete(moment)
             case Replace():
-                return self._replace(change, moment)
+                return (yield from self._replace(change, moment))
             case Patch():
-                return self._patch(change, moment)
+                return (yield from self._patch(change, moment))
             case Insert():
                 return self._insert(change, moment)
             case Unclear():
@@ -144,7 +163,7 @@ class Holding:
             self.left_out += 1
         return piece
 
-    def _replace(self, change: Replace, moment: int) -> Piece:
+    def _replace(self, change: Replace, moment: int) -> Generator[None, None, Piece]:
         old, new = change.old, change.new
         alone = Piece(old, new, (moment,), every=change.every)
         if self.text is not None:
@@ -157,9 +176,9 @@ class Holding:
         if change.every:
             self._lose(close=True)
             return self._add(alone)
-        at = self._home(old, new)
+        at = yield from self._home(old, new)
         if at is None:
-            self._touch(old)
+            yield from self._touch(old)
             return self._add(alone)
         piece = self.pieces[at]
         assert piece.new is not None  # noqa: S101 - an open piece holds a text
@@ -168,42 +187,60 @@ class Holding:
         )
         return alone
 
-    def _home(self, old: str, new: str) -> int | None:
+    def _home(self, old: str, new: str) -> Generator[None, None, int | None]:
         """Give the piece that a text stands in, where an edit of it harms no later piece; else None."""
-        homes = [
-            at
-            for at, piece in enumerate(self.pieces)
-            if self._open[at] and piece.new is not None and piece.new.count(old) == 1
-        ]
-        if len(homes) != 1:
+        at = None
+        work = 0
+        for number, piece in enumerate(self.pieces):
+            if not self._open[number] or piece.new is None:
+                continue
+            if piece.new.count(old) == 1:
+                if at is not None:
+                    return None
+                at = number
+            work += len(piece.new)
+            if work > _STEP:
+                work = 0
+                yield
+        if at is None:
             return None
-        at = homes[0]
         piece = self.pieces[at]
         made = (piece.new or "").replace(old, new)
         if len(made) > LONGEST or piece.every or _may_begin_before(old, piece.new or ""):
             return None
-        later = self.pieces[at + 1 :]
-        if any(other.old is None or other.every or may_touch(other.old, made) for other in later):
-            return None
+        for other in self.pieces[at + 1 :]:
+            if other.old is None or other.every or may_touch(other.old, made):
+                return None
+            work += len(other.old) + len(made)
+            if work > _STEP:
+                work = 0
+                yield
         return at
 
-    def _touch(self, old: str) -> None:
+    def _touch(self, old: str) -> Generator[None, None, None]:
         """Close the pieces that an edit of this text may have run into."""
+        work = 0
         for at, piece in enumerate(self.pieces):
-            if self._open[at] and (piece.new is None or may_touch(old, piece.new)):
-                self._open[at] = False
+            if not self._open[at]:
+                continue
+            self._open[at] = piece.new is not None and not may_touch(old, piece.new)
+            work += len(old) + len(piece.new or "")
+            if work > _STEP:
+                work = 0
+                yield
 
-    def _patch(self, change: Patch, moment: int) -> Piece:
+    def _patch(self, change: Patch, moment: int) -> Generator[None, None, Piece]:
         if self.text is not None:
-            patched = apply_hunks(self.text, change.hunks)
+            patched = yield from apply_hunks(self.text, change.hunks)
             if patched is not None:
                 return self._became(patched, moment)
             self._lose(close=True)
         first: Piece | None = None
         for hunk in change.hunks:
-            self._touch(hunk.old)
+            yield from self._touch(hunk.old)
             made = self._add(Piece(hunk.old, hunk.new, (moment,), line=_first_line(hunk)))
             first = first or made
+            yield
         return first or Piece(None, "", (moment,), note="the patch changes no line")
 
     def _insert(self, change: Insert, moment: int) -> Piece:
@@ -226,15 +263,16 @@ class Files:
     def __len__(self) -> int:
         return len(self._held)
 
-    def apply(self, change: Change, moment: int) -> Piece:
-        """Take the next change in; give what it alone comes to."""
-        held = self._held.pop(change.path, None)
-        if held is None:
-            held = Holding(change.path)
-            if len(self._held) >= MOST_FILES:
-                del self._held[next(iter(self._held))]
-                self.left_out += 1
-        alone = held.apply(change, moment)
+    def apply(self, change: Change, moment: int) -> Generator[None, None, Piece]:
+        """Take the next change in, in small steps; give what it alone comes to.
+
+        Nothing of it is taken in before the last step.
+        """
+        held = self._held.get(change.path) or Holding(change.path)
+        alone = yield from held.apply(change, moment)
+        if self._held.pop(change.path, None) is None and len(self._held) >= MOST_FILES:
+            del self._held[next(iter(self._held))]
+            self.left_out += 1
         if isinstance(change, Move):
             held.came_from, held.path = held.came_from or held.path, change.to
         self._held[held.path] = held
@@ -265,53 +303,6 @@ def _joined(moments: tuple[int, ...], moment: int) -> tuple[int, ...]:
     return (*moments, moment)[-MOST_PIECES:]
 
 
-def apply_hunks(text: str, hunks: tuple[Hunk, ...]) -> str | None:
-    """Give a text with a patch applied; None where it does not fit, or fits in several places.
-
-    A stretch that stands at the line it names fits there; else it must stand in the text exactly once.
-    """
-    done = 0
-    shift = 0
-    for hunk in hunks:
-        at = _place(text, hunk, shift, done)
-        if at is None:
-            return None
-        text = text[:at] + hunk.new + text[at + len(hunk.old) :]
-        done = at + len(hunk.new)
-        shift += hunk.new.count("\n") - hunk.old.count("\n")
-    return text
-
-
-def _place(text: str, hunk: Hunk, shift: int, done: int) -> int | None:
-    """Where a stretch begins, not before what was patched already."""
-    if hunk.line is not None:
-        # A stretch without old lines is said to stand after its line.
-        line = hunk.line + shift if hunk.old else hunk.line + shift + 1
-        at = _start_of(text, line)
-        if at is not None and at >= done and text.startswith(hunk.old, at):
-            return at
-    if not hunk.old:
-        return None
-    at = text.find(hunk.old, done)
-    while at > 0 and text[at - 1] != "\n":
-        at = text.find(hunk.old, at + 1)
-    if at < 0:
-        return None
-    again = text.find(hunk.old, at + 1)
-    while again > 0 and text[again - 1] != "\n":
-        again = text.find(hunk.old, again + 1)
-    return at if again < 0 else None
-
-
-def _start_of(text: str, line: int) -> int | None:
-    at = 0
-    for _ in range(line - 1):
-        at = text.find("\n", at) + 1
-        if at == 0:
-            return None
-    return at if line >= 1 else None
-
-
 def _may_begin_before(old: str, piece: str) -> bool:
     """Say whether a text that stands in a piece may stand a little before it too, the two overlapping.
 
@@ -338,12 +329,15 @@ def _hangs(first: str, second: str) -> bool:
     """Say whether the first ends with what the second begins with."""
     if not second:
         return True
-    at = max(0, len(first) - len(second))
+    lead = second[:_LEAD]
+    if first[-1:] in lead and any(first.endswith(lead[:size]) for size in range(1, len(lead))):
+        return True
+    at = max(0, len(first) - len(second)) - 1
     for _ in range(_LOOKED_AT):
-        at = first.find(second[0], at)
+        at = first.find(lead, at + 1)
         if at < 0:
             return False
-        if second.startswith(first[at:]):
+        # Most places are none by their first characters: the rest of a long text is seldom copied.
+        if second.startswith(first[at : at + _GLANCE]) and second.startswith(first[at:]):
             return True
-        at += 1
     return True

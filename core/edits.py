@@ -19,6 +19,8 @@ from refold.core.records import Json
 
 MOST: Final = 1000
 """Edits of one call that are looked at."""
+MOST_HUNKS: Final = 500
+"""Stretches of one file in one patch that are followed one by one."""
 LONGEST_NAME: Final = 4096
 """Characters of a path; what is longer names no file."""
 
@@ -234,6 +236,11 @@ def _patched(text: str, path: str) -> tuple[Edit, ...]:
             edits.append(Delete(name))
         elif file.kind == "add":
             edits.append(Write(name, "".join(hunk.new for hunk in file.hunks), new=True))
+        elif len(file.hunks) > MOST_HUNKS:
+            said = (
+                f"a patch of {len(file.hunks)} stretches: no more than {MOST_HUNKS} are followed one by one"
+            )
+            edits.append(Unclear(name, said))
         elif file.hunks:
             edits.append(Patch(name, file.hunks))
         if file.to:

@@ -78,17 +78,6 @@ def compare(old: str, new: str) -> Generator[None, None, Compared]:
     return Compared(rows, len(b) - stay, len(a) - stay, exact=kept is not None)
 
 
-def compared(old: str, new: str) -> Compared:
-    """Lay two texts beside each other at one go."""
-    work = compare(old, new)
-    while True:
-        try:
-            next(work)
-        except StopIteration as ended:
-            found: Compared = ended.value
-            return found
-
-
 def _all_rows(
     a: list[str], b: list[str], kept: Sequence[tuple[int, int]], start: int, end: int
 ) -> Iterator[Row]:

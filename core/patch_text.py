@@ -88,9 +88,7 @@ def _unified(rows: list[str]) -> Iterator[FilePatch]:
     at = 0
     while at < len(rows):
         row = rows[at]
-        if row.startswith("diff --git ") or (
-            row.startswith("--- ") and rows[at + 1 : at + 2][0:1] and _is_pair(rows, at)
-        ):
+        if row.startswith("diff --git ") or (row.startswith("--- ") and _is_pair(rows, at)):
             if begun and (row.startswith("diff --git ") or hunks):
                 yield FilePatch(path, kind, tuple(hunks), to)
                 path, to, kind, hunks = "", "", "update", []

@@ -9,10 +9,12 @@ from typing import get_args
 
 import pytest
 from tests import run_story as story
+from tests.at_once import at_once
 from tests.rivumi_cases import make
 
 from refold.app.lines import plain
 from refold.app.present import code
+from refold.app.present.changing import Changing
 from refold.app.present.lens import Lens
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.view import Scope, View
@@ -366,3 +368,24 @@ async def test_a_step_reads_what_it_shows_and_not_the_run_again(tmp_path: Path) 
             before = reader.bytes_read
             assert list(reading.changes(timeline.first_row(item), 60, View()))
             assert reader.bytes_read - before < 32_768
+
+
+def test_a_sum_that_was_left_in_the_middle_of_a_call_counts_nothing_twice(tmp_path: Path) -> None:
+    edits = [{"path": name, "old": "a", "new": "b"} for name in ("one", "two", "three")]
+    records = [
+        story.meta(1, "many", "Edit."),
+        story.assistant(2, 0, story.call("c1", "edit_files", edits=edits)),
+        story.result(3, "c1", "ok"),
+    ]
+    with RunReader.open(story.write(tmp_path / "many.json", records)) as reader:
+        reader.index_all()
+        left = reading_of(reader).changing
+        steps = sum(1 for _ in Changing(reader).summed(2))
+        for upto in range(steps):
+            work = left.summed(2)
+            for _ in zip(range(upto), work, strict=False):
+                pass
+            work.close()
+        files = at_once(left.summed(2)).files
+        assert [held.moments for held in files.latest_first()] == [[1], [1], [1]]
+        assert [len(held.pieces) for held in files.latest_first()] == [1, 1, 1]

@@ -7,8 +7,9 @@ import difflib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_once import at_once
 
-from refold.core.composing import Files, Holding, apply_hunks, may_touch
+from refold.core.composing import Files, Holding, may_touch
 from refold.core.edits import (
     Change,
     Delete,
@@ -22,8 +23,9 @@ from refold.core.edits import (
     Write,
     edits_of,
 )
-from refold.core.line_diff import Compared, compare, compared
+from refold.core.line_diff import Compared, compare
 from refold.core.patch_text import Hunk, read_patch
+from refold.core.patching import apply_hunks
 from refold.core.records import Json
 
 BEGIN = """*** Begin Patch
@@ -231,7 +233,7 @@ def test_nothing_raises_whatever_the_arguments_are(name: str, arguments: Json) -
     for moment, edit in enumerate(edits_of(name, arguments)):
         assert edit.path
         if not isinstance(edit, Look):
-            files.apply(edit, moment)
+            at_once(files.apply(edit, moment))
 
 
 @given(
@@ -254,14 +256,14 @@ def test_edits_come_to_what_they_do_to_a_real_text(data: st.DataObject, known: b
     real = base = data.draw(st.text(alphabet="abc\n", min_size=1, max_size=40))
     held = Holding("f")
     if known:
-        held.apply(Write("f", base), 0)
+        at_once(held.apply(Write("f", base), 0))
     for moment in range(1, data.draw(st.integers(1, 8)) + 1):
         start = data.draw(st.integers(0, max(0, len(real) - 1)))
         old = real[start : start + data.draw(st.integers(1, 8))]
         if not old or real.count(old) != 1:
             continue
         new = data.draw(SMALL)
-        held.apply(Replace("f", old, new), moment)
+        at_once(held.apply(Replace("f", old, new), moment))
         real = real.replace(old, new)
     if known:
         assert held.text == real
@@ -281,10 +283,10 @@ def test_a_patch_made_by_difflib_gives_the_text_it_was_made_from(one: list[str],
     old, new = "".join(f"{line}\n" for line in one), "".join(f"{line}\n" for line in other)
     text = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "f", "f"))
     files = read_patch(text)
-    assert apply_hunks(old, files[0].hunks if files else ()) == new
+    assert at_once(apply_hunks(old, files[0].hunks if files else ())) == new
     held = Holding("f")
-    held.apply(Write("f", old), 0)
-    held.apply(Patch("f", files[0].hunks if files else ()), 1)
+    at_once(held.apply(Write("f", old), 0))
+    at_once(held.apply(Patch("f", files[0].hunks if files else ()), 1))
     assert held.text == new
 
 
@@ -300,7 +302,7 @@ def test_a_comparison_holds_both_texts_and_is_as_short_as_can_be(
 ) -> None:
     old = "\n".join(one) + ("\n" if ends and one else "")
     new = "\n".join(other) + ("\n" if end and other else "")
-    found = compared(old, new)
+    found = at_once(compare(old, new))
     before = [row.text for row in found.rows if row.tag != "+"]
     after = [row.text for row in found.rows if row.tag != "-"]
     assert "\n".join(before) == old.removesuffix("\n") or "\n".join(before) == old
@@ -327,9 +329,9 @@ def _longest_common(one: list[str], other: list[str]) -> int:
 def test_texts_that_differ_too_much_are_shown_whole_and_said_to_be() -> None:
     old = "".join(f"{n}\n" for n in range(3_000))
     new = "".join(f"x{n}\n" for n in range(3_000))
-    found = compared(old, new)
+    found = at_once(compare(old, new))
     assert (found.exact, found.added, found.removed) == (False, 3_000, 3_000)
-    assert not compared("a\n" * 15_000 + "b\n", "c\n" + "a\n" * 15_000).exact
+    assert not at_once(compare("a\n" * 15_000 + "b\n", "c\n" + "a\n" * 15_000)).exact
 
 
 def test_a_comparison_works_in_small_steps_and_not_in_too_many() -> None:
@@ -340,37 +342,37 @@ def test_a_comparison_works_in_small_steps_and_not_in_too_many() -> None:
 
 def test_what_is_known_of_a_file_goes_with_it() -> None:
     files = Files()
-    files.apply(Write("a", "one\ntwo\n", new=True), 1)
-    alone = files.apply(Replace("a", "two", "2"), 2)
+    at_once(files.apply(Write("a", "one\ntwo\n", new=True), 1))
+    alone = at_once(files.apply(Replace("a", "two", "2"), 2))
     assert (alone.old, alone.new) == ("one\ntwo\n", "one\n2\n")
-    files.apply(Move("a", "b"), 3)
+    at_once(files.apply(Move("a", "b"), 3))
     held = files.holding("b")
     assert files.holding("a") is None
     assert held is not None
     assert (held.came_from, held.text) == ("a", "one\n2\n")
     assert held.pieces[0].old == ""
-    files.apply(Delete("b"), 4)
+    at_once(files.apply(Delete("b"), 4))
     assert held.is_gone
     assert (held.pieces[0].old, held.pieces[0].new) == ("", None)
 
 
 def test_an_edit_that_does_not_fit_what_was_written_says_so() -> None:
     held = Holding("f")
-    held.apply(Write("f", "one\n"), 1)
-    piece = held.apply(Replace("f", "two", "2"), 2)
+    at_once(held.apply(Write("f", "one\n"), 1))
+    piece = at_once(held.apply(Replace("f", "two", "2"), 2))
     assert "something else changed the file" in piece.note
     assert held.text is None
-    held.apply(Write("f", "aa\n"), 3)
+    at_once(held.apply(Write("f", "aa\n"), 3))
     assert (held.overwritten, len(held.pieces)) == (2, 1)
-    assert "several times" in held.apply(Replace("f", "a", "b"), 4).note
-    assert held.apply(Replace("f", "b", "c", every=True), 5).every
+    assert "several times" in at_once(held.apply(Replace("f", "a", "b"), 4)).note
+    assert at_once(held.apply(Replace("f", "b", "c", every=True), 5)).every
 
 
 def test_pieces_join_only_where_nothing_can_break() -> None:
     def pieces(*changes: Change) -> list[tuple[str | None, str | None]]:
         held = Holding("f")
         for moment, change in enumerate(changes):
-            held.apply(change, moment)
+            at_once(held.apply(change, moment))
         return [(piece.old, piece.new) for piece in held.pieces]
 
     inside = (Replace("f", "x", "one two"), Replace("f", "two", "2"))
@@ -388,11 +390,11 @@ def test_pieces_join_only_where_nothing_can_break() -> None:
 def test_a_text_that_may_overlap_itself_is_not_looked_for_in_a_piece() -> None:
     held = Holding("f")
     for moment, (old, new) in enumerate([("aaa", "a\n"), ("b", "aaa"), ("aaa", "\n")]):
-        held.apply(Replace("f", old, new), moment)
+        at_once(held.apply(Replace("f", old, new), moment))
     # "aaaab" has become "a\naaaa": what stands there once begins before the piece that "b" became.
     assert [(piece.old, piece.new) for piece in held.pieces][1:] == [("b", "aaa"), ("aaa", "\n")]
-    held.apply(Replace("f", "x", "a + a - a"), 3)
-    held.apply(Replace("f", "- a", "* b"), 4)
+    at_once(held.apply(Replace("f", "x", "a + a - a"), 3))
+    at_once(held.apply(Replace("f", "- a", "* b"), 4))
     assert held.pieces[-1].new == "a + a * b"
 
 
@@ -410,3 +412,100 @@ def test_a_text_that_may_overlap_itself_is_not_looked_for_in_a_piece() -> None:
 def test_texts_that_may_share_a_place(one: str, other: str, touches: bool) -> None:
     assert may_touch(one, other) is touches
     assert may_touch(other, one) is touches
+
+
+def naively(text: str, hunks: tuple[Hunk, ...]) -> str | None:
+    """Lay a patch on a text stretch by stretch, each time on the text as it is by then."""
+    done = shift = 0
+    for hunk in hunks:
+        starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
+        fits = [at for at in starts if at >= done and text.startswith(hunk.old, at)]
+        line = None if hunk.line is None else hunk.line + shift + (not hunk.old)
+        if line is not None and 1 <= line <= len(starts) and starts[line - 1] in fits:
+            at = starts[line - 1]
+        elif hunk.old and len(fits) == 1:
+            (at,) = fits
+        else:
+            return None
+        text = text[:at] + hunk.new + text[at + len(hunk.old) :]
+        done = at + len(hunk.new)
+        shift += hunk.new.count("\n") - hunk.old.count("\n")
+    return text
+
+
+@settings(max_examples=500)
+@given(
+    st.text(alphabet="ab\n", max_size=30),
+    st.lists(st.builds(Hunk, SMALL, SMALL, st.none() | st.integers(0, 12)), max_size=4),
+)
+def test_one_pass_forward_gives_what_patching_again_and_again_gives(text: str, hunks: list[Hunk]) -> None:
+    assert at_once(apply_hunks(text, tuple(hunks))) == naively(text, tuple(hunks))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_stretches_that_stand_in_a_text_are_laid_on_it_as_if_one_by_one(data: st.DataObject) -> None:
+    """The same for patches that mostly fit."""
+    text = data.draw(st.text(alphabet="ab\n", max_size=30))
+    hunks: list[Hunk] = []
+    at = 0
+    while at < len(text) and len(hunks) < 4:
+        start = data.draw(st.integers(at, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 8)))
+        line = text[:start].count("\n") + (start < end)
+        hunks.append(Hunk(text[start:end], data.draw(SMALL), data.draw(st.sampled_from([None, line]))))
+        at = end
+    assert at_once(apply_hunks(text, tuple(hunks))) == naively(text, tuple(hunks))
+
+
+def test_a_patch_is_laid_in_small_steps() -> None:
+    hunks = tuple(Hunk(f"{at}\n", f"{at}!\n", at + 1) for at in range(400))
+    whole = Holding("f")
+    at_once(whole.apply(Write("f", "".join(f"{at}\n" for at in range(20_000))), 0))
+    pieces = Holding("f")
+    for held in (whole, pieces):
+        assert sum(1 for _ in held.apply(Patch("f", hunks), 1)) >= 400
+    assert whole.text is not None
+    assert whole.text.startswith("0!\n1!\n")
+    assert len(pieces.pieces) == 400
+
+
+def test_an_edit_is_held_against_many_long_pieces_in_small_steps() -> None:
+    held = Holding("f")
+    for at in range(20):
+        at_once(held.apply(Replace("f", f"{at}<", f"[{at}]" * 9_000), at))
+    assert sum(1 for _ in held.apply(Replace("f", "nowhere", "there"), 20)) >= 10
+
+
+def test_what_is_left_in_the_middle_of_a_change_knows_nothing_of_it() -> None:
+    files = Files()
+    at_once(files.apply(Replace("f", "x", "y"), 1))
+    hunks = (Hunk("a\n", "b\n"), Hunk("c\n", "d\n"))
+    work = files.apply(Patch("f", hunks), 2)
+    next(work)
+    next(work)
+    work.close()
+    held = files.holding("f")
+    assert held is not None
+    assert (len(held.pieces), held.moments) == (1, [1])
+    at_once(files.apply(Patch("f", hunks), 2))
+    assert (len(held.pieces), held.moments) == (3, [1, 2])
+
+
+def test_a_patch_of_too_many_stretches_is_said_to_be_one() -> None:
+    rows = "".join(f"@@ -{at} +{at} @@\n-a\n+b\n" for at in range(1, 502))
+    (edit,) = edits_of("apply_patch", {"path": "c", "patch": rows})
+    assert isinstance(edit, Unclear)
+    assert "501 stretches" in edit.what
+    (edit,) = edits_of("apply_patch", {"path": "c", "patch": rows[: rows.rindex("@@ -")]})
+    assert isinstance(edit, Patch)
+
+
+@given(st.text(alphabet="ab", max_size=30), st.text(alphabet="ab", max_size=30))
+def test_texts_that_share_a_place_are_those_whose_ends_meet(one: str, other: str) -> None:
+    ends = any(
+        first.endswith(second[:size])
+        for first, second in ((one, other), (other, one))
+        for size in range(1, min(len(one), len(other)) + 1)
+    )
+    assert may_touch(one, other) is (one in other or other in one or ends)

@@ -79,7 +79,8 @@ def _alone(here: Here, changing: Changing, seqs: Sequence[int], width: int) -> M
         if files is None:
             files = Files() if here.window else (yield from changing.before(place, called.changes))
         for change in called.changes:
-            piece = (files if fate.happened else files.part({change.path})).apply(change, place.call)
+            laid_on = files if fate.happened else files.part({change.path})
+            piece = yield from laid_on.apply(change, place.call)
             yield from _piece(change.path, piece, width)
     if not found:
         yield BLANK

@@ -65,6 +65,8 @@ class Changing:
         self._line: tuple[int, int, tuple[tuple[int, str, Json], ...], bool] | None = None
         """The item that was decoded last, its length, its calls, and whether all of them was read."""
         self._files, self._next, self._first = Files(), 0, 0
+        self._within = 0
+        """Changes of the next call that are summed up already: whoever asked may have left in the middle."""
         self._unknown: list[Place] = []
         self._counts: dict[str, tuple[tuple[int, int], int, int]] = {}
 
@@ -124,16 +126,18 @@ class Changing:
         if edits < self._next or edits - self._first > 2 * MOST_EDITS:
             self._first = self._next = max(0, edits - MOST_EDITS)
             self._files, self._unknown, self._counts = Files(), [], {}
+            self._within = 0
         while self._next < edits:
             place = self.touches.edit(self._next)
             called = yield from self.called(place)
             if place.unknown:
                 self._unknown.append(place)
             else:
-                for change in called.changes:
-                    self._files.apply(change, place.call)
+                for change in called.changes[self._within :]:
+                    yield from self._files.apply(change, place.call)
+                    self._within += 1
                     yield
-            self._next += 1
+            self._next, self._within = self._next + 1, 0
             yield
         unknown = tuple(self._unknown)
         return Summed(self._files, edits - self._first - len(unknown), self._first, unknown)
@@ -154,7 +158,7 @@ class Changing:
             called = yield from self.called(earlier)
             for change in called.changes:
                 if change.path in paths:
-                    files.apply(change, earlier.call)
+                    yield from files.apply(change, earlier.call)
         return files
 
     def counted(self, held: Holding) -> Generator[None, None, tuple[int, int]]:
