@@ -28,7 +28,6 @@ from refold.core.filter_terms import (
     terms,
     yes_or_no,
 )
-from refold.core.findings import CODES
 from refold.core.named_files import names_file
 from refold.core.records import Json
 from refold.core.search import Search
@@ -233,35 +232,14 @@ def _error(term: Term) -> Quick:
 
 def _problem(term: Term) -> Quick:
     values = term.folded
-    known = _Marked()
 
     def test(timeline: Timeline, item: int) -> bool:
-        codes = known.codes(timeline, item)
+        codes = " ".join(timeline.problem_codes(item)).casefold()
         return any(
             bool(codes) if value in YES else not codes if value in NO else value in codes for value in values
         )
 
     return test
-
-
-class _Marked:
-    """The codes of the findings on each item, as far as they are more than a remark."""
-
-    def __init__(self) -> None:
-        self._of: tuple[int, int, int | None] = (0, 0, None)
-        self._codes: dict[int, str] = {}
-
-    def codes(self, timeline: Timeline, item: int) -> str:
-        """Give the codes on an item as one text without case; empty where there are none."""
-        now = (id(timeline), len(timeline.marks), timeline.last_line_mark)
-        if now != self._of:
-            self._of = now
-            self._codes = {}
-            for index, mark in enumerate(timeline.marks):
-                code = "E_TORN_TAIL" if index == timeline.last_line_mark else mark.code
-                if CODES[code].severity != "info":
-                    self._codes[mark.item] = f"{self._codes.get(mark.item, '')} {code.casefold()}"
-        return self._codes.get(item, "")
 
 
 def _phase(term: Term) -> Quick:

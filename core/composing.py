@@ -77,11 +77,11 @@ class Holding:
     def copy(self) -> Self:
         """Give one that goes on by itself from here."""
         other = type(self)(self.path)
-        other._be(self)
+        other.become(self)
         return other
 
-    def _be(self, other: Self) -> None:
-        """Take over all that another one knows."""
+    def become(self, other: Self) -> None:
+        """Know what another one knows."""
         self.came_from, self.text, self.is_gone = other.came_from, other.text, other.is_gone
         self.left_out, self.overwritten = other.left_out, other.overwritten
         self.pieces, self.moments = other.pieces.copy(), other.moments.copy()
@@ -92,12 +92,13 @@ class Holding:
 
         Nothing of it is taken in before the last step.
         """
-        next_ = self.copy()
-        alone = yield from next_._take(change, moment)
-        self._be(next_)
+        after = self.copy()
+        alone = yield from after.take(change, moment)
+        self.become(after)
         return alone
 
-    def _take(self, change: Change, moment: int) -> Generator[None, None, Piece]:
+    def take(self, change: Change, moment: int) -> Generator[None, None, Piece]:
+        """Do the same where nobody looks before the last step."""
         self.moments.append(moment)
         del self.moments[:-MOST_PIECES]
         gone, self.is_gone = self.is_gone, False

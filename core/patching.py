@@ -14,7 +14,7 @@ _STEP: Final = 8_192
 
 
 def apply_hunks(text: str, hunks: Sequence[Hunk]) -> Generator[None, None, str | None]:
-    """Give a text with a patch applied, in small steps; None where it does not fit, or fits in several places.
+    """Give a patched text, in small steps; None where the patch does not fit, or fits in several places.
 
     A stretch that stands at the line it names fits there; else it must stand in the text exactly once. None
     of them begins before the end of the one before it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from refold.core.columns import (
     ASSISTANT,
@@ -376,6 +376,13 @@ class Timeline:
                 self._marks_at.setdefault(mark.item, []).append(index)
         return self._marks_at.get(item, ())
 
+    def problem_codes(self, item: int) -> Iterator[str]:
+        """Yield the codes of the findings on an item that are more than a remark."""
+        for index in self._marks_on(item):
+            code = self._code(index)
+            if CODES[code].severity != "info":
+                yield code
+
     @property
     def torn(self) -> Finding | None:
         """The torn tail, while the run ends in one."""
@@ -383,9 +390,11 @@ class Timeline:
             return self._finding(self.last_line_mark)
         return None
 
+    def _code(self, index: int) -> str:
+        return "E_TORN_TAIL" if index == self.last_line_mark else self.marks[index].code
+
     def _finding(self, index: int) -> Finding:
-        mark = self.marks[index]
-        code = "E_TORN_TAIL" if index == self.last_line_mark else mark.code
+        mark, code = self.marks[index], self._code(index)
         entry = CODES[code]
         said = not mark.reason or mark.reason.startswith(entry.meaning)
         message = (mark.reason or entry.meaning) if said else f"{entry.meaning}: {mark.reason}"

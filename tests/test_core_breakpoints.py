@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import run_story as story
+from tests.at_once import at_once
 from tests.test_core_rivumi_timeline import events as log_events
 from tests.test_core_rivumi_timeline import line as log_line
 from tests.test_core_timeline import lines as odd_lines
@@ -60,16 +61,11 @@ def ends(seeking: Seeking[Condition | None] | Seeking[bool]) -> int | None:
 def stops(reader: RunReader, text: str) -> list[int]:
     """Every item at which a replay stops."""
     conditions = parse_breakpoints(text, 0.0)
-    found: list[int] = []
-    for item in range(reader.timeline.items):
-        work = first_stop(conditions, reader.timeline, Texts(reader), item)
-        try:
-            while True:
-                next(work)
-        except StopIteration as end:
-            if end.value is not None:
-                found.append(item)
-    return found
+    return [
+        item
+        for item in range(reader.timeline.items)
+        if at_once(first_stop(conditions, reader.timeline, Texts(reader), item)) is not None
+    ]
 
 
 class Seen(NamedTuple):
@@ -305,6 +301,22 @@ def test_from_call_to_call(lines: list[bytes], tmp_path_factory: pytest.TempPath
         for row in range(timeline.rows):
             assert next_call(timeline, row, 1) == next((at for at in calls if at > row), None)
             assert next_call(timeline, row, -1) == next((at for at in reversed(calls) if at < row), None)
+
+
+def test_a_stop_at_problems_remembers_no_other_run(tmp_path: Path) -> None:
+    (condition,) = parse_breakpoints("problem:nul", 0.0)
+
+    def found(reader: RunReader) -> list[int]:
+        timeline = reader.timeline
+        return [at for at in range(timeline.items) if at_once(condition.stops(timeline, Texts(reader), at))]
+
+    with RunReader.open(story.write(tmp_path / "b.json", story.damaged())) as reader:
+        timeline = reader.index_all()
+        assert found(reader) == [4]
+        # As if another run of as many findings lay where this one lies.
+        timeline.marks[:] = [mark._replace(item=(mark.item + 1) % timeline.items) for mark in timeline.marks]
+        timeline.changed()
+        assert found(reader) == [5]
 
 
 def test_gaps_and_times_and_problems(tmp_path: Path) -> None:
