@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.chat_factory import SLOW, agent
 from tests.on_screen import settings, shown, until
@@ -20,9 +21,11 @@ from refold.app.main import RefoldApp
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.records import AssistantRecord, Message, ToolResultRecord, UserRecord
+from refold.core.store.catalog import Root
 from refold.core.store.journal import JournalStore
 from refold.core.store.notes import Notes
 from refold.core.store.reader import RunReader
@@ -124,6 +127,27 @@ async def test_a_conversation_goes_on_where_the_user_speaks(given: Settings) -> 
     assert isinstance(user, UserRecord)
     assert user.message.content == ({"type": "text", "text": "is it [/x] so?"},)
     assert user.resumed is not None
+
+
+@pytest.mark.parametrize("way", ["r", "d r"])
+async def test_a_run_goes_on_that_was_resumed_from_the_list(given: Settings, way: str) -> None:
+    path = written(given, "do some work", interactive=False)
+    listed = msgspec.structs.replace(given, roots=(Root(path.parent, "refold", "--root"),))
+    app = RefoldApp(listed, lambda: RunsScreen(listed))
+    async with app.run_test(size=(120, 40)) as pilot:
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+        await until(pilot, lambda: runs.run is not None)
+        for key in way.split():
+            await until(pilot, lambda: runs.run is not None)
+            await pilot.press(key)
+            await pilot.pause(0.5)
+        await until(pilot, lambda: isinstance(app.screen, ResumeScreen) and app.screen.plan is not None, 20)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen), 20)
+        await ended(pilot)
+        await until(pilot, lambda: "added after seq 1" in text(pilot), 20)
+        assert app.background_faults == []
 
 
 async def test_a_run_is_suspended_once_what_it_does_is_done(given: Settings) -> None:

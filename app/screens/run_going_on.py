@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
+from textual.widget import Widget
 
 from refold.app.inner_runs import inner_runs
 from refold.app.lines import Role
@@ -43,7 +44,7 @@ class RunGoingOnScreen(RunKeepingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._going = Banner(lambda: self.query_one("#ruler"), id="going")
+        self._going = Banner(self._row_below, id="going")
         self._inner: InnerRun | None = None
         self._since: int | None = None
         """The last sequence before the run went on under our eyes."""
@@ -62,6 +63,11 @@ class RunGoingOnScreen(RunKeepingScreen):
         inner = inner_runs(self.app).get(self.path)
         if inner is not None and inner.stage != "ended":
             self.goes_on(inner)
+        self._say()
+
+    def _row_below(self) -> Widget | None:
+        """The ruler; None while the screen is not composed: it is told what goes on before it is shown."""
+        return next(iter(self.query("#ruler")), None)
 
     def on_unmount(self) -> None:
         """Let the agent go on alone."""
