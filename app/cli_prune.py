@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from refold.app.cli_print import Printer
 from refold.app.cli_trash import entry_json
 from refold.app.lines import Cell
 from refold.app.present import units
-from refold.app.safe import line
+from refold.app.safe import Safe, line
 from refold.app.settings import Settings
 from refold.app.trashing import Moved, Moving, is_due, kept_until, leftovers, move, plans_for, trashed
 from refold.core.errors import RefoldError
@@ -97,7 +96,9 @@ def _print(
         printer.line(
             (Cell(line(each.run.kept.name or each.run.id)), Cell(line(f"  spared: {each.why}"), "dim"))
         )
-    size = units.size(sum_of(moving.plan for moving in movings))
+    size = units.size(
+        sum_of(moving.plan for moving, error in zip(movings, errors, strict=True) if error is None)
+    )
     count = units.plural(sum(error is None and not moving.plan.refused
                              for moving, error in zip(movings, errors, strict=True)), "run")  # fmt: skip
     if results is None:
@@ -107,37 +108,53 @@ def _print(
 
 
 def _empty(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
-    """Delete for good what lies in the trash for long enough."""
+    """Delete for good what lies in the trash for long enough; 1 where something of it stays."""
     now = time.time()
     older = seconds_of(arguments.older_than) if arguments.older_than else None
     going = [entry for entry in trashed(settings) if _is_meant(entry, older, settings, now)]
-    errors: list[RefoldError | None] = []
-    notes = NotesStore(settings.notes_dir)
-    for left in leftovers(settings, now) if arguments.yes else ():
-        with contextlib.suppress(RefoldError):
-            delete(left)
-    for entry in going if arguments.yes else ():
-        try:
-            delete(entry, notes)
-        except RefoldError as error:
-            errors.append(error)
-        else:
-            errors.append(None)
+    left = leftovers(settings, now)
+    errors: dict[str, RefoldError] = {}
+    if arguments.yes:
+        notes = NotesStore(settings.notes_dir)
+        for entries, of in ((left, None), (going, notes)):
+            for entry in entries:
+                try:
+                    delete(entry, of)
+                except RefoldError as error:
+                    errors[entry.path] = error
+    gone = [entry for entry in going if entry.path not in errors]
+    size = sum(entry.bytes for entry in gone)
     if arguments.json:
-        gone: list[Json] = [entry_json(entry, kept_until(entry, settings)) for entry in going]
-        printer.json({"done": arguments.yes, "bytes": sum(entry.bytes for entry in going), "entries": gone})
+
+        def done(entry: Entry) -> dict[str, Json]:
+            error = errors.get(entry.path)
+            deleted = arguments.yes and error is None
+            return {"deleted": deleted, "error": None if error is None else str(error)}
+
+        rows: list[Json] = [
+            {**entry_json(entry, kept_until(entry, settings)), **done(entry)} for entry in going
+        ]
+        rest: list[Json] = [{"path": entry.path, **done(entry)} for entry in left]
+        printer.json({"done": arguments.yes, "bytes": size, "entries": rows, "leftovers": rest})
     else:
         for entry in going:
             said = f"  {entry.time[:10]}  {units.size(entry.bytes)}  {entry.status}"
             printer.line((Cell(line(entry.name), "strong"), Cell(line(said), "dim")))
-        size = units.size(sum(entry.bytes for entry in going))
-        count = units.plural(len(going), "run")
-        rest = "deleted for good" if arguments.yes else "would be deleted for good; --yes does it"
-        printer.note(f"{count}, {size}, {rest}")
-    failed = [error for error in errors if error is not None]
-    for problem in failed:
+            if entry.path in errors:
+                printer.text(Safe("  stays, whole or in part"), "problem")
+        for entry in left:
+            printer.line(
+                (Cell(line(entry.path), "strong"), Cell(Safe("  left behind, nothing in it"), "dim"))
+            )
+        count = units.plural(len(gone), "run")
+        if left:
+            swept = sum(entry.path not in errors for entry in left)
+            count = f"{count} and {units.plural(swept, 'empty directory', 'empty directories')}"
+        happens = "deleted for good" if arguments.yes else "would be deleted for good; --yes does it"
+        printer.note(f"{count}, {units.size(size)}, {happens}")
+    for problem in errors.values():
         printer.error(problem)
-    return REFUSED if failed else FINE
+    return REFUSED if errors else FINE
 
 
 def _is_meant(entry: Entry, older: float | None, settings: Settings, now: float) -> bool:

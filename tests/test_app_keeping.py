@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +22,8 @@ from refold.app.noted_rows import NotedRows
 from refold.app.screens.run import RunScreen
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.store.catalog import Catalog, Root
-from refold.core.store.keep import naming, noting, noting_record, starring, tagging
-from refold.core.store.notes import NotesStore
+from refold.core.store.keep import Change, naming, noting, noting_record, starring, tagging
+from refold.core.store.notes import Notes, NotesStore
 from refold.core.summary import RunSummary
 
 Compare = Callable[..., bool]
@@ -84,6 +85,75 @@ async def test_the_list_keeps_what_is_typed_and_leaves_the_runs_alone() -> None:
     assert picture(Path("story")) == before
     (notes,) = NotesStore(NOTES).each()
     assert (notes.star, notes.name, notes.tags, notes.note) == (False, "july sweep", ("bug", "two"), "")
+
+
+def spoil_the_notes() -> None:
+    NOTES.rename("state/aside")
+    NOTES.write_text("")
+
+
+def mend_the_notes() -> None:
+    NOTES.unlink()
+    Path("state/aside").rename(NOTES)
+
+
+async def test_a_note_that_cannot_be_written_is_not_typed_again() -> None:
+    NotesStore(NOTES).update(a_run(), starring(on=True))
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = RunScreen(a_run(), settings=pilot.app.screen._settings)  # type: ignore[attr-defined]
+        await pilot.app.push_screen(screen)
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await pilot.press("home", "down")
+        await pilot.press("m", *"mine")
+        prompt = screen.query_one(PromptBar)
+        await until(pilot, lambda: prompt.is_open and prompt.text == "mine")
+        spoil_the_notes()
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(pilot.app._notifications) and prompt.is_open)
+        assert prompt.text == "mine"
+        await said(pilot, "note on seq 2")
+        mend_the_notes()
+        await pilot.press("enter")
+        await said(pilot, "▪ Note  mine")
+
+
+async def test_no_key_ends_a_save_and_neither_does_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun, real = threading.Event(), threading.Event(), NotesStore.update
+
+    def update(store: NotesStore, path: Path, change: Change) -> Notes:
+        begun.set()
+        assert gate.wait(20)
+        return real(store, path, change)
+
+    monkeypatch.setattr(NotesStore, "update", update)
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = RunScreen(a_run(), settings=pilot.app.screen._settings)  # type: ignore[attr-defined]
+        await pilot.app.push_screen(screen)
+        await until(pilot, lambda: screen.reader is not None and screen.reader.complete)
+        await pilot.press("home", "down")
+        await type_into(pilot, "E", "of mine")
+        await until(pilot, begun.is_set)
+        await pilot.press("asterisk", "m", "T", "escape")
+        await until(pilot, lambda: pilot.app.screen is not screen)
+        gate.set()
+        await until(pilot, lambda: NotesStore(NOTES).read(a_run()).star)
+    assert NotesStore(NOTES).read(a_run()).name == "of mine"
+
+
+async def test_an_open_prompt_is_not_covered() -> None:
+    async with app("story").run_test(size=(80, 24), notifications=True) as pilot:
+        await settled(pilot)
+        pilot.app.screen.notify("something was said, at some length, so that it takes a row or two")
+        await until(pilot, lambda: bool(pilot.app._notifications))
+        await pilot.press("m")
+        prompt = pilot.app.screen.query_one(PromptBar)
+        await until(pilot, lambda: prompt.is_open)
+        assert not pilot.app._notifications
+        pilot.app.screen.notify("something new was said, at some length, so that it takes a row or two")
+        await said(pilot, "something new was")
+        assert "empty takes it away" in shown(pilot.app)[-2]
 
 
 async def test_what_others_wrote_into_the_notes_commands_nothing() -> None:

@@ -16,6 +16,7 @@ from tests.test_core_trash import without_changes
 from refold.core.keeping import TRASH
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
+from refold.core.trash import DELETING
 
 DAY = 86_400
 
@@ -129,7 +130,12 @@ def test_what_is_no_rule_moves_nothing(words: tuple[str, ...], said: str, at: An
 def test_the_trash_is_emptied_when_it_is_said(at: Any, runs: Path, tmp_path: Path) -> None:
     at("note", "old", "why")
     at("trash", "old")
-    assert at("prune", "--trash", "--json").row == {"done": False, "bytes": 0, "entries": []}
+    assert at("prune", "--trash", "--json").row == {
+        "done": False,
+        "bytes": 0,
+        "entries": [],
+        "leftovers": [],
+    }
     answer = at("prune", "--trash", "--older-than", "0s", "--json").row
     assert [entry["id"] for entry in answer["entries"]] == ["old"]
     assert names(runs) == {"new.json", "older.json", TRASH}
@@ -148,8 +154,32 @@ def test_what_a_kill_left_is_swept_with_the_trash(at: Any, runs: Path) -> None:
     assert at("prune", "--trash", "--yes").code == 0
     assert left.exists()
     os.utime(left, (0, 0))
+    plan = at("prune", "--trash", "--json").row
+    assert plan["leftovers"] == [{"path": str(left), "deleted": False, "error": None}]
+    assert f"{left}  left behind" in at("prune", "--trash").out
+    assert left.exists()
     assert at("prune", "--trash", "--yes").code == 0
     assert not left.exists()
+
+
+def test_a_deletion_that_failed_is_not_claimed(at: Any, runs: Path) -> None:
+    at("trash", "old", "older")
+    sizes = {entry["id"]: entry["bytes"] for entry in at("trash", "--list", "--json").rows}
+    (held,) = (runs / TRASH).glob("old.*")
+    # The name that its deletion would give it is taken: renaming onto a file is refused to everybody.
+    (runs / TRASH / f"{DELETING}{held.name}").write_text("")
+    answer = at("prune", "--trash", "--older-than", "0s", "--yes", "--json")
+    assert answer.code == 1
+    said = {entry["id"]: entry for entry in answer.row["entries"]}
+    assert {name: entry["deleted"] for name, entry in said.items()} == {"old": False, "older": True}
+    assert "could not be deleted" in said["old"]["error"]
+    assert said["older"]["error"] is None
+    assert answer.row["bytes"] == sizes["older"]
+    assert held.exists()
+    again = at("prune", "--trash", "--older-than", "0s", "--yes")
+    assert again.code == 1
+    assert "stays" in again.out
+    assert "0 runs, 0 B, deleted for good" in again.err
 
 
 def test_a_run_elsewhere_is_said_where_to_look_for(at: Any, runs: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.test_core_trash import without_changes
 from textual.app import App
 from textual.pilot import Pilot
 
+from refold.app import trashing
 from refold.app.main import RefoldApp
 from refold.app.present.trash import plan_said, title
 from refold.app.screens.notice import NoticeScreen
@@ -24,9 +26,10 @@ from refold.app.trashing import Moving
 from refold.core.keeping import TRASH, Kept
 from refold.core.prune import Spared
 from refold.core.store.lock import RunLock
+from refold.core.store.trash import Trashed, carry_out
 from refold.core.store.trash_list import Entry
 from refold.core.summary import RunSummary
-from refold.core.trash import Found, Part, Reason, plan_trash
+from refold.core.trash import Found, Part, Reason, TrashPlan, plan_trash
 
 Compare = Callable[..., bool]
 RUNS = Path("story")
@@ -131,6 +134,86 @@ async def test_a_prune_takes_what_the_filter_shows_and_never_all() -> None:
         await said(pilot, "Move 6 runs to the trash")
         await pilot.press("enter")
         await until(pilot, lambda: TRASH in there() and len(list((RUNS / TRASH).iterdir())) == 6)
+
+
+class Gate:
+    """Lets the moves of runs through, one for each permit; the moves themselves are the real ones."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.permits = threading.Semaphore(0)
+        self.begun = 0
+        monkeypatch.setattr(trashing, "carry_out", self._carry_out)
+
+    def _carry_out(self, plan: TrashPlan, *, status: str, prompt: str) -> Trashed:
+        self.begun += 1
+        assert self.permits.acquire(timeout=20)
+        return carry_out(plan, status=status, prompt=prompt)
+
+
+def toasts(pilot: Pilot[None]) -> str:
+    return "\n".join(toast.message for toast in pilot.app._notifications)
+
+
+async def test_no_key_silences_a_move_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down", "space")
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await said(pilot, "moving to the trash: 0 of 1")
+        for key in ("x", "P"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(pilot.app.screen, RunsScreen)
+        assert toasts(pilot).count("Runs are being moved") == 2
+        gate.permits.release()
+        await said(pilot, "11 runs")
+        await until(pilot, lambda: "1 run moved to the trash" in toasts(pilot))
+        screen = pilot.app.screen
+        assert isinstance(screen, RunsScreen)
+        assert not screen.marks.runs
+        assert not screen.is_moving
+        await plan_shown(pilot, "x")
+
+
+async def test_a_long_move_is_stopped_after_the_run_that_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await type_into(pilot, "slash", "before:5d")
+        await until(pilot, lambda: any("hidden" in row for row in shown(pilot.app)))
+        await plan_shown(pilot, "P")
+        await pilot.press("enter")
+        gate.permits.release()
+        await until(pilot, lambda: gate.begun == 2)
+        await said(pilot, "of 6 · esc stops")
+        await pilot.press("escape")
+        await said(pilot, "stops after this run")
+        gate.permits.release()
+        await until(pilot, lambda: "2 runs moved to the trash" in toasts(pilot))
+        assert "Stopped: 4 runs not moved." in toasts(pilot)
+        assert gate.begun == len(list((RUNS / TRASH).iterdir())) == 2
+        await said(pilot, "hidden")  # the filter stays
+
+
+async def test_a_long_plan_begins_with_its_total_and_says_that_it_scrolls() -> None:
+    runs = [RunSummary(f"run-{number}", f"/runs/{number}.json") for number in range(60)]
+    movings = [
+        Moving(
+            run,
+            plan_trash(
+                Found(run.path, "/runs", run.id, (Part("a.json", "run", 9, 0o600, 1, 1),), 9), suffix="0a"
+            ),
+        )
+        for run in runs
+    ]
+    async with app("story").run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.app.push_screen(TrashPlanScreen(title(movings), plan_said(movings), moves=True))
+        await said(pilot, "60 runs, 540 B. Nothing is deleted")
+        await said(pilot, f"to /runs/{TRASH}")
+        await said(pilot, "scroll")
+        await said(pilot, "do it")
 
 
 async def test_only_the_word_deletes() -> None:

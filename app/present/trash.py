@@ -21,6 +21,8 @@ _NAMED: Final = 100
 _FEW: Final = 3
 """So many runs are told with every file that is moved."""
 
+_BACK: Final = "X shows the trash; u there puts a run back."
+
 Said = tuple[Safe, Role]
 
 
@@ -33,7 +35,20 @@ def title(movings: Sequence[Moving]) -> Safe:
 
 def plan_said(movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> list[Said]:
     """Say what would be moved and where to, what stays and why, as paragraphs of a dialog."""
+    going = [moving.plan for moving in movings if not moving.plan.refused]
     said: list[Said] = []
+    if going:
+        count, size = units.plural(len(going), "run"), units.size(bytes_of(going))
+        stay = len(movings) - len(going) + len(spared)
+        rest = f" {units.plural(stay, 'run')} would stay." if stay else ""
+        said.append((Safe(f"{count}, {size}.{rest} Nothing is deleted: {_BACK}"), "text"))
+        places = sorted({plan.target.rpartition("/")[0] for plan in going})
+        said += [(line(f"to {place}", _TEXT), "dim") for place in places[:_FEW]]
+        if len(places) > _FEW:
+            said.append((Safe(f"and {len(places) - _FEW:,} more directories"), "dim"))
+    else:
+        said.append((Safe("Nothing would be moved."), "warn"))
+    said.append((EMPTY, "text"))
     for moving in movings[:_NAMED]:
         said += _one(moving, whole=len(movings) <= _FEW)
     if len(movings) > _NAMED:
@@ -42,14 +57,6 @@ def plan_said(movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> list[
         said.append((line(f"{each.run.kept.name or each.run.id} stays: {each.why}", _TEXT), "dim"))
     if len(spared) > _NAMED:
         said.append((Safe(f"and {len(spared) - _NAMED:,} more stay"), "dim"))
-    going = [moving.plan for moving in movings if not moving.plan.refused]
-    said.append((EMPTY, "text"))
-    if not going:
-        return [*said, (Safe("Nothing would be moved."), "warn")]
-    count, size = units.plural(len(going), "run"), units.size(bytes_of(going))
-    said.append((Safe(f"{count}, {size}. Nothing is deleted: X shows the trash and puts runs back."), "text"))
-    places = sorted({plan.target.rpartition("/")[0] for plan in going})
-    said += [(line(f"to {place}", _TEXT), "dim") for place in places[:_FEW]]
     return said
 
 
@@ -74,18 +81,20 @@ def _name(moving: Moving) -> str:
     return moving.run.kept.name or moving.run.id
 
 
-def result_said(results: Sequence[Moved]) -> str:
-    """Say what came of a plan."""
+def result_said(results: Sequence[Moved], *, stopped: int = 0) -> str:
+    """Say what came of a plan, of which so many runs were not looked at because it was stopped."""
     stayed = [moved for moved in results if moved.error is not None]
-    gone = f"{units.plural(len(results) - len(stayed), 'run')} in the trash. X shows them and puts them back."
+    count = len(results) - len(stayed)
+    said = "Nothing was moved."
+    if count:
+        said = f"{units.plural(count, 'run')} moved to the trash: {_BACK}"
     if not all(moved.durable for moved in results):
-        gone += " The disk has not confirmed it."
-    if not stayed:
-        return gone
-    why = f"{_name(stayed[0].moving)}: {stayed[0].error}"
-    return (
-        f"{gone} {len(stayed):,} stayed; {why}" if len(stayed) < len(results) else f"Nothing was moved: {why}"
-    )
+        said += " The disk has not confirmed it."
+    if stopped:
+        said += f" Stopped: {units.plural(stopped, 'run')} not moved."
+    if stayed:
+        said += f" {units.plural(len(stayed), 'run')} stayed; {_name(stayed[0].moving)}: {stayed[0].error}"
+    return said
 
 
 class TrashRows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
@@ -15,6 +16,8 @@ from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.errors import RefoldError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from refold.core.store.keep import Change
     from refold.core.store.notes import Notes
     from refold.core.store.reader import RunReader
@@ -29,6 +32,8 @@ class RecordHere(NamedTuple):
     reader: RunReader
     item: int
     seq: int
+    sha256: str = ""
+    """Of its bytes as they stood when the note was begun; the run may be closed by the time it is saved."""
 
 
 class KeepingScreen(GoingOnScreen):
@@ -36,6 +41,13 @@ class KeepingScreen(GoingOnScreen):
 
     _noting: tuple[Chosen, RecordHere | None] | None = None
     """What the open prompt asks about: the cursor may move on meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._saves = asyncio.Lock()
+        """One is saved after the other, and nothing is read before what was typed is saved."""
+        self._unsaved: dict[tuple[str, Path, int | None], str] = {}
+        """What was typed and could be neither saved nor asked for again."""
 
     def record_here(self) -> RecordHere | None:
         """Give the record that a note is written on; None where it is written on the run.
@@ -54,12 +66,6 @@ class KeepingScreen(GoingOnScreen):
         if action in ("star", "tags", "name", "note"):
             return True if self.chosen() is not None else None
         return super().check_action(action, parameters)
-
-    def action_star(self) -> None:
-        """Put a star on the run, or take it away."""
-        chosen = self.chosen()
-        if chosen is not None and self.app.screen is self:
-            self._turn_star(chosen)
 
     def action_tags(self) -> None:
         """Write the tags of the run."""
@@ -87,21 +93,32 @@ class KeepingScreen(GoingOnScreen):
     @work(group="keep", exclusive=True)
     async def _open_prompt(self, what: What, chosen: Chosen, record: RecordHere | None) -> None:
         from refold.app.forking import notes_of
+        from refold.core.store.keep import record_sha256
 
-        notes = await aside(lambda: notes_of(chosen.settings).read(chosen.path))
+        async with self._saves:
+            notes = await aside(lambda: notes_of(chosen.settings).read(chosen.path))
+        if record is not None:
+            reader, item = record.reader, record.item
+            try:
+                record = record._replace(sha256=await aside(lambda: record_sha256(reader, item)))
+            except RefoldError as error:
+                self._say_why(error)
+                return
         if notes.kept.trouble:
             self.notify(notes.kept.trouble, severity="warning")
             return
         text = {"tags": " ".join(notes.tags), "name": notes.name, "note": notes.note}[what]
-        label: str = what
         if record is not None:
             text = next((note.text for note in notes.records if note.seq == record.seq), "")
-            label = f"note on seq {record.seq}"
-        if self.app.screen is self:
-            self._noting = (chosen, record)
-            bar = self.query_one(PromptBar)
-            bar.open(Safe(label), text, purpose=f"{_PURPOSE}{what}")
-            bar.remark(Safe("words" if what == "tags" else "empty takes it away"))
+        if self.app.screen is self and not self.query_one(PromptBar).is_open:
+            text = self._unsaved.pop(_key(what, chosen, record), text)
+            self._show_prompt(what, text, chosen, record)
+            self.query_one(PromptBar).remark(Safe("words" if what == "tags" else "empty takes it away"))
+
+    def _show_prompt(self, what: str, text: str, chosen: Chosen, record: RecordHere | None) -> None:
+        self._noting = (chosen, record)
+        label = what if record is None else f"note on seq {record.seq}"
+        self.query_one(PromptBar).open(Safe(label), text, purpose=f"{_PURPOSE}{what}")
 
     @on(PromptBar.Submitted)
     def _keep_typed(self, event: PromptBar.Submitted) -> None:
@@ -109,12 +126,21 @@ class KeepingScreen(GoingOnScreen):
         if self._noting is None or what == event.bar.purpose or what not in get_args(What):
             return
         chosen, record = self._noting
-        self._keep_text(what, event.text.strip(), chosen, record)
+        self._save(self._keep_text(what, event.text.strip(), chosen, record))
 
-    @work(group="keep", exclusive=True)
+    def action_star(self) -> None:
+        """Put a star on the run, or take it away."""
+        chosen = self.chosen()
+        if chosen is not None and self.app.screen is self:
+            self._save(self._turn_star(chosen))
+
+    def _save(self, saving: Coroutine[None, None, None]) -> None:
+        """Save whatever comes: neither the next key nor leaving the screen ends it."""
+        self.app.run_worker(saving, group="save")
+
     async def _keep_text(self, what: str, text: str, chosen: Chosen, record: RecordHere | None) -> None:
-        from refold.core.keeping import BadNote, words_of
-        from refold.core.store.keep import naming, noting, noting_record, record_sha256, tagging
+        from refold.core.keeping import words_of
+        from refold.core.store.keep import naming, noting, noting_record, tagging
 
         def change() -> Change:
             if what == "tags":
@@ -123,20 +149,18 @@ class KeepingScreen(GoingOnScreen):
                 return naming(text)
             if record is None:
                 return noting(text)
-            return noting_record(record.seq, record_sha256(record.reader, record.item), text)
+            return noting_record(record.seq, record.sha256, text)
 
         try:
-            await self._update(chosen, await aside(change))
-        except BadNote as error:
-            self._say_why(error)
-            # What was typed is not to be typed again.
-            bar = self.query_one(PromptBar)
-            if self.app.screen is self and not bar.is_open:
-                bar.open(Safe(what), text, purpose=f"{_PURPOSE}{what}")
+            await self._update(chosen, change)
         except RefoldError as error:
+            # What was typed is not to be typed again.
+            if self.app.screen is self and not self.query_one(PromptBar).is_open:
+                self._show_prompt(what, text, chosen, record)
+            else:
+                self._unsaved[_key(what, chosen, record)] = text
             self._say_why(error)
 
-    @work(group="keep", exclusive=True)
     async def _turn_star(self, chosen: Chosen) -> None:
         from refold.core.store.keep import starring
 
@@ -144,18 +168,24 @@ class KeepingScreen(GoingOnScreen):
             return starring(on=not notes.star)(notes)
 
         try:
-            await self._update(chosen, turned)
+            await self._update(chosen, lambda: turned)
         except RefoldError as error:
             self._say_why(error)
 
-    async def _update(self, chosen: Chosen, change: Change) -> None:
+    async def _update(self, chosen: Chosen, change: Callable[[], Change]) -> None:
         from refold.app.forking import notes_of
 
-        notes = await aside(lambda: notes_of(chosen.settings).update(chosen.path, change))
-        self.kept_changed(chosen.path, notes)
+        async with self._saves:
+            notes = await aside(lambda: notes_of(chosen.settings).update(chosen.path, change()))
+        if self.is_attached:
+            self.kept_changed(chosen.path, notes)
 
     def _say_why(self, error: RefoldError) -> None:
         said, remedy = words(error)
         self.notify(
             f"{said}. {remedy}" if remedy else str(said), title="Nothing was noted", severity="warning"
         )
+
+
+def _key(what: str, chosen: Chosen, record: RecordHere | None) -> tuple[str, Path, int | None]:
+    return what, chosen.path, None if record is None else record.seq

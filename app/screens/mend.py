@@ -48,6 +48,7 @@ class MendScreen(ModalScreen[bool]):
         with Vertical(classes="dialog"):
             yield Words((Cell(self._title_text, "accent"),), id="mend-title")
             yield LinePager(id="mend-plan")
+            yield Words(id="mend-more")
             yield KeyBar(id="mend-keys")
 
     def on_mount(self) -> None:
@@ -61,7 +62,13 @@ class MendScreen(ModalScreen[bool]):
         lines: list[Line] = []
         for text, role in self._paragraphs:
             lines += [(Cell(row, role),) for row in wrap(text, max(20, pager.width))]
-        pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        room = self.app.size.height - _ROWS
+        cut = len(lines) > room
+        more = self.query_one("#mend-more", Words)
+        more.display = cut
+        if cut:
+            more.show((Cell(Safe(f"{len(lines):,} lines: ↑ ↓ pgup pgdn scroll"), "dim"),))
+        pager.styles.height = max(1, min(len(lines), room - cut))
         pager.show(FixedRows(lines))
 
     def action_go(self) -> None:

@@ -17,7 +17,7 @@ from textual.timer import Timer
 
 from refold.app import keys
 from refold.app.feed import Feed, Told
-from refold.app.lines import FixedRows, cells
+from refold.app.lines import Cell, FixedRows, cells
 from refold.app.narrowing import Narrowing
 from refold.app.present.marks import Marked
 from refold.app.present.run_list import FIRST_DESCENDING, RunList, Sort
@@ -280,6 +280,8 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         left = top_left(self._runs.total, directories, self._loading, self._mode, zone)
         room = self.size.width - cells((*TopBar.BRAND, *left)) - 3
         right = top_right(self._runs, self._narrowing.searched, room)
+        if self.is_moving:
+            right = (Cell(Safe(self.moving_words), "accent"),)
         self.query_one("#top", TopBar).show(left, right)
 
     @on(LineList.Moved, "#runs")
@@ -322,7 +324,8 @@ class RunsScreen(TrashingScreen, KeepingScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what would do nothing."""
         if action == "clear_filter":
-            return True if self._runs.filter or self._narrowing.searching else None
+            useful = self._runs.filter or self._narrowing.searching or self.is_moving
+            return True if useful else None
         return super().check_action(action, parameters)
 
     def chosen(self) -> Chosen | None:
@@ -435,8 +438,10 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         return self._runs.filter.source.removeprefix(self._base).lstrip()
 
     def action_clear_filter(self) -> None:
-        """Stop the search of bytes where one goes on, else show all runs."""
-        if self._narrowing.searching:
+        """Stop a move or the search of bytes where one goes on, else show all runs."""
+        if self.is_moving:
+            self.stop_moving()
+        elif self._narrowing.searching:
             self.workers.cancel_group(self, "filter")
             self.call_after_refresh(self._draw_top)
         else:
@@ -446,6 +451,11 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         """Look at the notes again: they are another."""
         del path, notes
         self._feed.look_at_notes()
+
+    def draw_moving(self) -> None:
+        """Show it in the first row, in the place of the filter."""
+        self._draw_top()
+        self.refresh_bindings()
 
     def look_at(self, paths: Sequence[str]) -> None:
         """Look again at runs that were moved."""

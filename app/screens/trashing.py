@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual import work
 
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from refold.app.narrowing import Narrowing
     from refold.app.present.run_list import RunList
     from refold.app.settings import Settings
-    from refold.app.trashing import Moving
+    from refold.app.trashing import Moved, Moving
     from refold.core.prune import Spared
     from refold.core.summary import RunSummary
+
+
+_TOLD: Final = 0.2
+"""Seconds between two tellings of how far a move is."""
 
 
 class TrashPlanScreen(MendScreen):
@@ -50,6 +54,9 @@ class TrashingScreen(MarkingScreen):
     _runs: RunList
     _narrowing: Narrowing
     _settings: Settings
+    _moving: tuple[int, int] | None = None
+    """How many runs of the move that goes on were dealt with, and of how many; None where there is none."""
+    _stopping = False
 
     @property
     def run(self) -> RunSummary | None:
@@ -60,14 +67,48 @@ class TrashingScreen(MarkingScreen):
         """Look again at runs that were moved."""
         raise NotImplementedError
 
+    def draw_moving(self) -> None:
+        """Show how far the move is, or that there is none any more."""
+        raise NotImplementedError
+
+    @property
+    def moving_words(self) -> str:
+        """How far the move is, and how it is stopped; empty where there is none."""
+        if self._moving is None:
+            return ""
+        done, of = self._moving
+        rest = "stops after this run" if self._stopping else "esc stops"
+        return f"moving to the trash: {done:,} of {of:,} · {rest}"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether runs are being moved."""
+        return self._moving is not None
+
+    def stop_moving(self) -> None:
+        """End the move after the run that it is at."""
+        self._stopping = True
+        self.draw_moving()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run where there is none."""
         if action == "trash":
             return True if self.run is not None else None
         return super().check_action(action, parameters)
 
+    def _waits(self) -> bool:
+        """Say so where nothing can be moved because something is."""
+        if self._moving is not None:
+            self.notify(
+                "Runs are being moved to the trash: wait until that is done, or stop it by Esc.",
+                severity="warning",
+            )
+        return self._moving is not None
+
     def action_trash(self) -> None:
         """Show what moving the marked runs, or this one, to the trash would be."""
+        if self._waits():
+            return
         marked = [run for path in self.marks.paths if (run := self._runs.run(path)) is not None]
         runs = marked or ([self.run] if self.run is not None else [])
         if runs and self.app.screen is self:
@@ -75,7 +116,7 @@ class TrashingScreen(MarkingScreen):
 
     def action_prune(self) -> None:
         """Show what moving all runs that the filter shows would be."""
-        if self.app.screen is not self:
+        if self.app.screen is not self or self._waits():
             return
         if self._narrowing.searching:
             self.notify(
@@ -100,7 +141,7 @@ class TrashingScreen(MarkingScreen):
         from refold.app.trashing import fork_ids, plans_for
 
         every = self._runs.every()
-        await self._move(await aside(lambda: list(plans_for(runs, fork_ids(every, runs)))))
+        await self._agree(await aside(lambda: list(plans_for(runs, fork_ids(every, runs)))))
 
     @work(group="trash", exclusive=True)
     async def _plan_prune(self) -> None:
@@ -115,22 +156,51 @@ class TrashingScreen(MarkingScreen):
             return list(plans_for([taken.run for taken in plan.taken], forks)), plan.spared
 
         movings, spared = await aside(look)
-        await self._move(movings, spared)
+        await self._agree(movings, spared)
 
-    async def _move(self, movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> None:
-        from refold.app.present.trash import plan_said, result_said, title
-        from refold.app.trashing import move
+    async def _agree(self, movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> None:
+        from refold.app.present.trash import plan_said, title
 
-        if self.app.screen is not self:
+        if self.app.screen is not self or self._moving is not None:
             return
         going = [moving for moving in movings if not moving.plan.refused]
         dialog = TrashPlanScreen(title(movings), plan_said(movings, spared), moves=bool(going))
-        if not await self.app.push_screen_wait(dialog):
-            return
-        results = await aside(lambda: list(move(going)))
-        paths = [moved.moving.run.path for moved in results if moved.error is None]
-        for path in paths:
-            self.forget_mark(path)
-        self.look_at([moved.moving.plan.found.path for moved in results if moved.error is None])
-        whole = len(paths) == len(results)
-        self.notify(result_said(results), severity="information" if whole else "warning")
+        if await self.app.push_screen_wait(dialog):
+            self._moving = (0, len(going))
+            self._move(going)
+
+    # Not in the group of the plans: the next plan would end the telling, and not the moving.
+    @work(group="move")
+    async def _move(self, going: Sequence[Moving]) -> None:
+        """Move one run after the other; between two of them it can be stopped."""
+        from refold.app.present.trash import result_said
+        from refold.app.trashing import move
+
+        results: list[Moved] = []
+        told = 0
+        try:
+            self.draw_moving()
+            moves, drawn = move(going), time.monotonic()
+            while not self._stopping and (moved := await aside(lambda: next(moves, None))) is not None:
+                results.append(moved)
+                self._moving = (len(results), len(going))
+                if time.monotonic() - drawn >= _TOLD:
+                    self._left(results[told:])
+                    told, drawn = len(results), time.monotonic()
+                    self.draw_moving()
+        finally:
+            self._moving, self._stopping = None, False
+        self._left(results[told:])
+        self.draw_moving()
+        whole = len(results) == len(going) and all(moved.error is None for moved in results)
+        self.notify(
+            result_said(results, stopped=len(going) - len(results)),
+            severity="information" if whole else "warning",
+        )
+
+    def _left(self, results: Sequence[Moved]) -> None:
+        """Take runs that were moved out of the list."""
+        gone = [moved.moving for moved in results if moved.error is None]
+        for moving in gone:
+            self.forget_mark(moving.run.path)
+        self.look_at([moving.plan.found.path for moving in gone])

@@ -115,7 +115,8 @@ class PromptBar(Horizontal):
         return self._furnish().value
 
     def open(self, label: Safe, text: str = "", *, purpose: str = "") -> None:
-        """Show the prompt with a text to change."""
+        """Show the prompt with a text to change; what was told before makes room for it."""
+        self.app.clear_notifications()
         field = self._furnish()
         self.purpose = purpose
         self.query_one("#prompt-label", _Words).show((Cell(Safe(f" {label} "), "key"),))
