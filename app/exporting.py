@@ -45,8 +45,8 @@ def refuse(name: str, reader: RunReader, out: Path | None, settings: Settings) -
     """
     if reader.session is not None and name == "bundle":
         raise Refused(
-            f"{reader.run_id}: a run directory does not fit into a bundle",
-            remedy="pack the directory itself, or export it as jsonl",
+            f"{reader.run_id}: a bundle holds one journal, and this run is a directory of several files",
+            remedy="export it as html, json or jsonl, or pack its directory with tar (secrets and all)",
         )
     if out is not None:
         refuse_target(out, reader.path, (root.path for root in settings.roots))
@@ -68,8 +68,11 @@ def write(name: str, source: Source, out: Path) -> None:
 
 
 def default_place(settings: Settings) -> Path:
-    """Give the directory that exports go to unless another is named; never one that holds runs."""
-    here = Path.cwd()
+    """Give the directory that exports go to unless another is named; never one that holds runs. Blocks."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return Path.home()
     return here if not _is_within(here, [root.path for root in settings.roots]) else Path.home()
 
 

@@ -417,6 +417,19 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("# Run ` one `\n")
 
 
+def test_a_bundle_of_a_directory_is_refused_with_what_works(
+    journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = journals.parent / "rivumi" / "03-running-clean"
+    assert export(run, "bundle", tmp_path / "out") == 1
+    said = capsys.readouterr().err
+    assert "a bundle holds one journal, and this run is a directory of several files" in said
+    assert "export it as html, json or jsonl, or pack its directory with tar (secrets and all)" in said
+    assert names(tmp_path) == []
+    for name in ("html", "json", "jsonl"):
+        assert export(run, name, tmp_path / name) == 0
+
+
 def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "runs").mkdir()
     run = write(tmp_path / "runs" / "one.json", *["hello" * 4000] * 8)

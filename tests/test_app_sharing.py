@@ -8,9 +8,11 @@ import os
 import stat
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -18,17 +20,22 @@ from tests import story
 from tests.on_screen import settings, shown, type_into, until
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
+from refold.app.exporting import FORMATS
 from refold.app.main import RefoldApp
 from refold.app.outside import NoProgram, command_of, show_outside
 from refold.app.present.copies import copies
+from refold.app.present.export_plan import ExportPlan, plan_lines
 from refold.app.present.landing import Landing
 from refold.app.present.lens import Lens
 from refold.app.screens.export import ExportScreen
+from refold.app.screens.going_on import Chosen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.core.store.bundle import open_bundle
+from refold.core.store.reader import RunReader
 from refold.core.store.roots import Root
 
 TOKEN = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
@@ -135,7 +142,7 @@ async def test_export_asks_and_writes(run: Path, tmp_path: Path, monkeypatch: py
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
         await until(pilot, lambda: "2 secrets will be hidden" in "\n".join(shown(pilot.app)))
-        assert str(tmp_path / "leaky.md") in "\n".join(shown(pilot.app))
+        await until(pilot, lambda: str(tmp_path / "leaky.md") in "\n".join(shown(pilot.app)))
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         said = (tmp_path / "leaky.md").read_text()
@@ -164,14 +171,17 @@ async def test_an_export_that_cannot_be_says_so_and_leaves_nothing(
         dialog = pilot.app.screen
         assert isinstance(dialog, ExportScreen)
         # Never into a directory that holds runs.
-        assert dialog.plan.target == Path.home() / "leaky.md"
+        await until(pilot, lambda: dialog.plan.target == Path.home() / "leaky.md")
         for named, why in (
             (str(run), "this is the run itself"),
             (str(run.parent / "more.json"), "would be taken for one"),
             (str(tmp_path / "no" / "file.md"), "no such directory"),
         ):
             await type_into(pilot, "f", named)
-            await pilot.press("enter", "enter")
+            await pilot.press("enter")
+            if named == str(run):
+                await until(pilot, lambda: "already there" in dialog.plan.said)
+                await pilot.press("enter")
             await until(pilot, lambda why=why: why in dialog.plan.said)  # type: ignore[misc]
         full = tmp_path / "full.md"
         real = os.write
@@ -223,6 +233,100 @@ async def test_marked_runs_are_exported_together(
         assert {path.name for path in tmp_path.glob("*.html")} == {"leaky.html", "other.html"}
         await pilot.press("Y", "i")
         await until(pilot, lambda: clipboard(pilot.app) in {"leaky", "other"})
+
+
+async def test_each_run_that_cannot_be_exported_is_named(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for name in ("one", "two", "three", "four"):
+        (runs / f"{name}.json").write_bytes(story.Writing(name, "hello").end("completed").data)
+    gone = [str(runs / "one.json"), str(runs / "three.json")]
+    for path in gone:
+        Path(path).unlink()
+    chosen = settings(tmp_path)
+    dialog = ExportScreen(
+        tuple(Chosen(runs / f"{name}.json", "refold", chosen) for name in ("one", "two", "three", "four")),
+        lambda run: RunReader.open(run.path, hint=run.hint),
+    )
+    async with RefoldApp(chosen, lambda: cast("Screen[None]", dialog)).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: dialog.plan.looked_at == 1 and "2 of 4" in "\n".join(shown(pilot.app)))
+        said = "\n".join(shown(pilot.app))
+        assert "2 of 4 could not be looked at" in said
+        assert [each.partition(": No such")[0] for each in dialog.plan.unread] == gone
+        assert "none found in what could be looked at" in said
+        assert "nothing looks like a secret" not in said
+        await type_into(pilot, "f", str(tmp_path))
+        await pilot.press("enter")
+        await until(pilot, lambda: "2 files written; 2 of 4 could" in "\n".join(shown(pilot.app)))
+        said = " ".join("\n".join(shown(pilot.app)).split())
+        assert [each.partition(": No such")[0] for each in dialog.plan.unwritten] == gone
+        assert said.count("No such file") == 2
+        assert sorted(path.name for path in tmp_path.glob("*.md")) == ["four.md", "two.md"]
+
+
+async def test_another_format_gives_another_ending(run: Path, tmp_path: Path) -> None:
+    async with opened(run, settings(tmp_path)) as (pilot, _):
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ExportScreen)
+        await type_into(pilot, "f", str(tmp_path / "mine.md"))
+        await until(pilot, lambda: dialog.plan.target == tmp_path / "mine.md")
+        for name in ("mine.html", "mine.export.json", "mine.jsonl"):
+            await pilot.press("right")
+            assert dialog.plan.target == tmp_path / name
+            assert not dialog.plan.said
+        await type_into(pilot, "f", str(tmp_path / "mine.txt"))
+        await until(pilot, lambda: dialog.plan.target == tmp_path / "mine.txt")
+        await pilot.press("left")
+        assert dialog.plan.target == tmp_path / "mine.txt"
+        assert dialog.plan.said == "mine.txt keeps its name; what is in it will be json"
+        await type_into(pilot, "f", str(tmp_path / "mine.html"))
+        await until(pilot, lambda: dialog.plan.said == "mine.html is called html; what is in it will be json")
+        await pilot.press("escape")
+
+
+async def test_the_dialog_asks_the_file_system_aside(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+    async with opened(run, settings(tmp_path)) as (pilot, screen):
+        loop = threading.get_ident()
+
+        def watch(name: str) -> None:
+            real = getattr(Path, name)
+
+            def watched(*arguments: object, **named: object) -> object:
+                if threading.get_ident() == loop and "export" in sys._getframe(1).f_code.co_filename:
+                    asked.append(name)
+                return real(*arguments, **named)
+
+            monkeypatch.setattr(Path, name, watched)
+
+        for name in ("exists", "is_dir", "stat", "resolve"):
+            watch(name)
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+        await type_into(pilot, "f", str(tmp_path))
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert (tmp_path / "leaky.md").exists()
+    assert asked == []
+
+
+def test_a_guess_is_said_as_one() -> None:
+    plan = ExportPlan(("a", "b"), FORMATS[0], Path("/x"), redact=True, hidden=Counter(), looked_at=0.024)
+
+    def said(plan: ExportPlan) -> str:
+        return "\n".join("".join(cell.text for cell in line) for line in plan_lines(plan, 200))
+
+    assert "none found so far, 2% looked at" in said(plan)
+    assert "none found so far, 99% looked at" in said(plan._replace(looked_at=0.999))
+    assert "nothing looks like a secret" in said(plan._replace(looked_at=1.0))
+    unread = said(plan._replace(looked_at=1.0, unread=("b is gone",)))
+    assert "nothing looks like a secret" not in unread
+    assert "1 of 2 could not be looked at:\nb is gone" in unread
 
 
 async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,10 @@ class ExportPlan(NamedTuple):
     said: str = ""
     """What came of it, or what is asked."""
     role: Role = "dim"
+    unread: tuple[str, ...] = ()
+    """What could not be looked at, and why: a sentence for each run."""
+    unwritten: tuple[str, ...] = ()
+    """What could not be written, and why: a sentence for each run."""
 
 
 def plan_lines(plan: ExportPlan, width: int) -> Iterator[Line]:
@@ -42,26 +46,40 @@ def plan_lines(plan: ExportPlan, width: int) -> Iterator[Line]:
     yield (Cell(Safe(" " * 11)), cell(plan.format.what, "dim"))
     yield BLANK
     label = "file       " if len(plan.runs) == 1 else "directory  "
-    yield from flow((Cell(Safe(label), "dim"), cell(str(plan.target), "strong", 1000)), width, 11)
+    yield from flow(
+        (Cell(Safe(label), "dim"), cell(str(plan.target) if plan.target != Path() else "…", "strong", 1000)),
+        width,
+        11,
+    )
     if len(plan.runs) > 1:
         said = f"a file for each, RUN.{plan.format.ending}"
         yield (Cell(Safe(" " * 11)), cell(said, "dim"))
     yield BLANK
     yield from flow((Cell(Safe("redaction  "), "dim"), *_redaction(plan)), width, 11)
+    if plan.unread and not plan.unwritten:
+        yield BLANK
+        if len(plan.runs) > 1:
+            said = f"{len(plan.unread)} of {len(plan.runs)} could not be looked at:"
+            yield (cell(said, "problem"),)
+        yield from _sentences(plan.unread, width)
     if plan.said:
         yield BLANK
         yield from flow((cell(plan.said, plan.role, 2000),), width)
+    yield from _sentences(plan.unwritten, width)
+
+
+def _sentences(said: Iterable[str], width: int) -> Iterator[Line]:
+    for each in said:
+        yield from flow((cell(each, "problem", 2000),), width, 2)
 
 
 def _redaction(plan: ExportPlan) -> Iterator[Cell]:
     total = plan.hidden.total()
     kinds = ", ".join(f"{count:,} × {kind}" for kind, count in plan.hidden.most_common())
-    so_far = f", {plan.looked_at:.0%} looked at" if plan.looked_at < 1 else ""
+    so_far = f", {int(plan.looked_at * 100)}% looked at" if plan.looked_at < 1 else ""
     if plan.redact:
         yield cell("on", "good")
-        found = (
-            f"{plural(total, 'secret')} will be hidden: {kinds}" if total else "nothing looks like a secret"
-        )
+        found = f"{plural(total, 'secret')} will be hidden: {kinds}" if total else _none(plan)
         yield cell(f"   {found}{so_far}", "text", 1000)
     else:
         yield cell("off", "problem")
@@ -69,6 +87,34 @@ def _redaction(plan: ExportPlan) -> Iterator[Cell]:
             f"{plural(total, 'secret')} go with it: {kinds}" if total else "whatever is secret goes with it"
         )
         yield cell(f"   {found}{so_far}", "problem", 1000)
+
+
+def _none(plan: ExportPlan) -> str:
+    """Say that nothing was found, and of what that is true."""
+    if plan.looked_at < 1:
+        return "none found so far"
+    return "none found in what could be looked at" if plan.unread else "nothing looks like a secret"
+
+
+def ending_of(file: Path) -> tuple[Format, str] | None:
+    """Give the format that the name of a file speaks of, and its ending; None where it is none of ours."""
+    for each in FORMATS:
+        for ending in (f".{each.ending}", f".{each.ending.rpartition('.')[2]}"):
+            if file.name.endswith(ending) and file.name != ending:
+                return each, ending
+    return None
+
+
+def in_format(plan: ExportPlan) -> ExportPlan:
+    """Give a file that was named by hand the ending of the format, or say that it keeps its own."""
+    found = ending_of(plan.target)
+    if found is None:
+        said = f"{plan.target.name} keeps its name; what is in it will be {plan.format.name}"
+        return plan._replace(said=said, role="warn")
+    if found[0] is plan.format:
+        return plan
+    stem = plan.target.name.removesuffix(found[1])
+    return plan._replace(target=plan.target.with_name(f"{stem}.{plan.format.ending}"))
 
 
 def file_of(plan: ExportPlan, run_id: str, taken: set[Path]) -> Path:

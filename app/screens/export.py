@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from refold.app.exporting import FORMATS, default_place, refuse, write
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Role
 from refold.app.loading import aside
-from refold.app.present.export_plan import ExportPlan, file_of, plan_lines
+from refold.app.present.export_plan import ExportPlan, ending_of, file_of, in_format, plan_lines
 from refold.app.present.layout import cell
 from refold.app.present.lens import Lens
 from refold.app.present.units import plural, size
@@ -65,8 +66,14 @@ class ExportScreen(ModalScreen[str]):
         self._open_run = open_run
         ids = tuple(run.path.name.removesuffix(".json") for run in runs)
         self.plan = ExportPlan(ids, FORMATS[0], Path(), redact=True, hidden=Counter(), looked_at=0.0)
+        self._base: Path | None = None
+        """The directory that is proposed."""
         self._named = False
-        """The file was named by hand: another format leaves it as it is."""
+        """The file was named by hand: another format changes no more than its ending."""
+        self._in_turn = asyncio.Lock()
+        """What asks the file system answers in the order of the keys."""
+        self._looking = False
+        """Enter was pressed, and what is there is looked at: a second one meanwhile agrees to nothing."""
         self._agreed: Path | None = None
         """The file that may be replaced."""
         self._stop = threading.Event()
@@ -85,19 +92,25 @@ class ExportScreen(ModalScreen[str]):
     def on_mount(self) -> None:
         """Begin to count."""
         self.query_one(LinePager).focus()
-        self._place()
+        self._draw()
+        self._propose()
         self._count()
 
     def on_unmount(self) -> None:
         """End what goes on for nobody."""
         self._stop.set()
 
+    @work(group="propose")
+    async def _propose(self) -> None:
+        async with self._in_turn:
+            self._base = await aside(lambda: default_place(self._settings))
+            self._place()
+
     def _place(self) -> None:
         """Propose a file in the format that is chosen."""
-        if not self._named:
-            base = default_place(self._settings)
+        if not self._named and self._base is not None:
             one = len(self.plan.runs) == 1
-            target = base / f"{self.plan.runs[0]}.{self.plan.format.ending}" if one else base
+            target = self._base / f"{self.plan.runs[0]}.{self.plan.format.ending}" if one else self._base
             self.plan = self.plan._replace(target=target)
         self._agreed = None
         self._draw()
@@ -121,7 +134,8 @@ class ExportScreen(ModalScreen[str]):
             try:
                 reader = await aside(lambda run=run: self._indexed(run))  # type: ignore[misc]
             except RefoldError as error:
-                self._say(f"{error}", "problem")
+                self.plan = self.plan._replace(unread=(*self.plan.unread, _why_not(run, error)))
+                self._draw()
                 continue
             with reader:
                 lens, items = Lens(reader, self._settings.allow), reader.timeline.items
@@ -148,8 +162,9 @@ class ExportScreen(ModalScreen[str]):
     def action_format(self, step: int) -> None:
         """Choose the format beside."""
         place = (FORMATS.index(self.plan.format) + step) % len(FORMATS)
-        self.plan = self.plan._replace(format=FORMATS[place])
-        self.plan = self.plan._replace(said="")
+        self.plan = self.plan._replace(format=FORMATS[place], said="", unwritten=())
+        if self._named and len(self._runs) == 1:
+            self.plan = in_format(self.plan)
         self._place()
 
     def action_redact(self) -> None:
@@ -160,21 +175,33 @@ class ExportScreen(ModalScreen[str]):
     def action_file(self) -> None:
         """Ask for the file, or the directory of several."""
         label = Safe("file") if len(self._runs) == 1 else Safe("directory")
-        self.query_one(PromptBar).open(label, str(self.plan.target))
+        self.query_one(PromptBar).open(label, str(self.plan.target) if self.plan.target != Path() else "")
 
     @on(PromptBar.Submitted)
     def _file_named(self, event: PromptBar.Submitted) -> None:
         text = event.text.strip()
-        if not text:
-            return
-        home = text == "~" or text.startswith("~/")
-        named = Path.home() / text[2:] if home else Path.cwd() / text
-        if len(self._runs) == 1 and named.is_dir():
-            named /= f"{self.plan.runs[0]}.{self.plan.format.ending}"
-        self._named = True
-        self.plan = self.plan._replace(target=named)
-        self.plan = self.plan._replace(said="")
-        self._place()
+        if text:
+            self._take_name(text)
+
+    @work(group="name")
+    async def _take_name(self, text: str) -> None:
+        async with self._in_turn:
+            one = len(self._runs) == 1
+            try:
+                named, is_directory = await aside(lambda: _named(text))
+            except (OSError, RuntimeError) as error:
+                self._say(f"{text}: {error}", "problem")
+                return
+            if one and is_directory:
+                named /= f"{self.plan.runs[0]}.{self.plan.format.ending}"
+            self._named = True
+            self.plan = self.plan._replace(target=named, said="", unwritten=())
+            speaks_of = ending_of(named) if one else None
+            if speaks_of is not None and speaks_of[0] is not self.plan.format:
+                said = f"{named.name} is called {speaks_of[0].name}"
+                said += f"; what is in it will be {self.plan.format.name}"
+                self.plan = self.plan._replace(said=said, role="warn")
+            self._place()
 
     def action_close(self) -> None:
         """Leave, or stop writing."""
@@ -184,16 +211,28 @@ class ExportScreen(ModalScreen[str]):
 
     def action_go(self) -> None:
         """Write it; what is there already is replaced only when that is said twice."""
-        if self._writing:
+        if not self._writing and not self._looking:
+            self._looking = True
+            self._go()
+
+    @work(group="go")
+    async def _go(self) -> None:
+        try:
+            async with self._in_turn:
+                taken: set[Path] = set()
+                files: list[Path] = []
+                for run_id in self.plan.runs:
+                    files.append(file_of(self.plan, run_id, taken))
+                    taken.add(files[-1])
+                target = self.plan.target
+                there = await aside(lambda: [file for file in files if _is_there(file)])
+        finally:
+            self._looking = False
+        if target != self.plan.target:
+            # Another file was chosen meanwhile: Enter was not for that one.
             return
-        taken: set[Path] = set()
-        files: list[Path] = []
-        for run_id in self.plan.runs:
-            files.append(file_of(self.plan, run_id, taken))
-            taken.add(files[-1])
-        there = [file for file in files if file.exists()]
-        if there and self._agreed != self.plan.target:
-            self._agreed = self.plan.target
+        if there and self._agreed != target:
+            self._agreed = target
             what = there[0].name if len(there) == 1 else plural(len(there), "file")
             verb = "is" if len(there) == 1 else "are"
             self._say(f"{what} {verb} already there: Enter once more replaces what is there", "warn")
@@ -208,29 +247,40 @@ class ExportScreen(ModalScreen[str]):
     async def _write(self, files: list[Path]) -> None:
         timer = self.set_interval(_EVERY, self._tell_progress)
         redactor = Redactor(on=self.plan.redact, allow=self._settings.allow)
-        written, failed = 0, ""
+        written, stopped, failed = 0, "", list[str]()
+        self.plan = self.plan._replace(unwritten=())
         try:
             for number, (run, file) in enumerate(zip(self._runs, files, strict=True)):
                 try:
                     await aside(lambda run=run, file=file, n=number: self._export(run, file, redactor, n))  # type: ignore[misc]
                     written += 1
                 except RefoldError as error:
-                    said, remedy = words(error)
-                    failed = f"{said}: {remedy}" if remedy else said
+                    failed.append(_why_not(run, error))
         except Stopped:
-            failed = "stopped; nothing of the file is left"
+            stopped = "stopped; nothing of the file is left"
         finally:
             timer.stop()
             self._writing = False
             self.refresh_bindings()
-        if failed:
-            before = f"{plural(written, 'file')} written; " if written else ""
-            self._say(f"{before}{failed}", "problem")
+        if failed or stopped:
+            self._say_not_written(written, failed, stopped)
             return
-        bytes_ = sum(file.stat().st_size for file in files if file.exists())
+        bytes_ = await aside(lambda: sum(map(_size, files)))
         what = str(files[0]) if len(files) == 1 else f"{plural(len(files), 'file')} in {self.plan.target}"
         secrets = explain(redactor.counts) if redactor.on else "nothing was redacted"
         self.dismiss(f"{what}, {size(bytes_)}; {secrets}.")
+
+    def _say_not_written(self, written: int, failed: list[str], stopped: str) -> None:
+        """Say what there is and what there is not: of several runs a line for each that failed."""
+        several = len(self._runs) > 1
+        parts = [f"{plural(written, 'file')} written"] if written else []
+        if failed:
+            parts.append(
+                f"{len(failed)} of {len(self._runs)} could not be exported" if several else failed[0]
+            )
+        parts += [stopped] if stopped else []
+        self.plan = self.plan._replace(unwritten=tuple(failed) if several else ())
+        self._say("; ".join(parts), "problem")
 
     def _export(self, run: Chosen, file: Path, redactor: Redactor, number: int) -> None:
         """Write one run; on a thread.
@@ -253,3 +303,42 @@ class ExportScreen(ModalScreen[str]):
     def _tell_progress(self) -> None:
         if self._writing:
             self._say(f"writing, {min(1.0, self._done):.0%}; esc stops it")
+
+
+def _why_not(run: Chosen, error: RefoldError) -> str:
+    """Say why a run was not read or written, by its name."""
+    said, remedy = words(error)
+    name = run.path.name.removesuffix(".json")
+    named = said if name in said else f"{name}: {said}"
+    return f"{named}: {remedy}" if remedy else named
+
+
+def _named(text: str) -> tuple[Path, bool]:
+    """Give the path that was typed, and whether it is a directory; blocks.
+
+    Raises:
+        OSError: there is no directory to begin from.
+        RuntimeError: nobody's home is known.
+    """
+    home = text == "~" or text.startswith("~/")
+    named = Path.home() / text[2:] if home else Path.cwd() / text
+    try:
+        return named, named.is_dir()
+    except OSError:
+        return named, False
+
+
+def _is_there(file: Path) -> bool:
+    """Say whether something is replaced; what cannot be looked at is refused when it is written."""
+    try:
+        return file.exists()
+    except OSError:
+        return False
+
+
+def _size(file: Path) -> int:
+    """Give the size of a file, 0 where it is gone again."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
