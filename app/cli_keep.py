@@ -111,7 +111,11 @@ def _answer(
     place: str = "",
 ) -> int:
     store = NotesStore(settings.notes_dir)
+    trouble = store.trouble(path)
     notes = store.read(path) if change is None else store.update(path, change)
+    if trouble:
+        aside = "" if change is None else "; the file was put aside as it was, with the ending .damaged"
+        printer.note(f"refold: {store.path_of(path)}: {trouble}{aside}")
     states = _states(path, notes, settings)
     if arguments.json:
         printer.json(_object(path, notes, states))

@@ -358,6 +358,12 @@ def _notes(directory: Path, trashed: AbstractSet[str]) -> Iterator[Check]:
         count += 1
         newer += bool(notes.kept.trouble)
         gone += bool(notes.path) and notes.path not in trashed and not os.path.lexists(notes.path)
+    troubles = list(NotesStore(directory).troubles())
+    for path, trouble in troubles[:_NAMED]:
+        remedy = "'refold note RUN TEXT' puts a damaged file aside; move away what is no file"
+        yield Check("notes", "warning", f"{path}: {trouble}", remedy)
+    if len(troubles) > _NAMED:
+        yield Check("notes", "warning", f"{directory}: {len(troubles) - _NAMED:,} more of that kind")
     if newer:
         said = f"{directory}: {units.plural(newer, 'note')} of a newer Refold, left as they are"
         yield Check("notes", "remark", said, "update Refold, or go on with the newer one")
@@ -365,7 +371,7 @@ def _notes(directory: Path, trashed: AbstractSet[str]) -> Iterator[Check]:
         are = "is" if gone == 1 else "are"
         said = f"{directory}: {units.plural(count, 'note')}, {gone:,} of which {are} about runs that are gone"
         yield Check("notes", "remark", said, "they are found again where such a run was moved to")
-    else:
+    elif not troubles:
         yield Check("notes", "fine", f"{directory}: {units.plural(count, 'note')}")
 
 

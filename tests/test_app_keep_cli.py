@@ -110,3 +110,15 @@ def test_newer_notes_are_left_alone(at: Any, runs: Path, tmp_path: Path) -> None
     assert "notes of a newer Refold" in at("note", "alpha").err
     assert file.read_bytes() == before
     assert at("ls").code == 0
+
+
+def test_notes_that_cannot_be_read_are_said_by_commands_and_the_doctor(
+    at: Any, runs: Path, tmp_path: Path
+) -> None:
+    at("star", "alpha")
+    file = NotesStore(tmp_path / "state" / "refold" / "notes").path_of(runs / "alpha.json")
+    file.write_bytes(b"\xff")
+    assert "nothing in them can be read" in at("note", "alpha").err
+    assert f"{file}: the notes are damaged" in at("doctor").out
+    assert "put aside" in at("star", "alpha").err
+    assert at("note", "alpha").err == ""

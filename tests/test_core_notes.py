@@ -16,6 +16,7 @@ import pytest
 
 from refold.core.errors import LockUnsure, StoreError, Unreadable
 from refold.core.records import Decision, Fingerprint, ForkOrigin
+from refold.core.store.kept import index_of
 from refold.core.store.notes import (
     LARGEST,
     VERSION,
@@ -25,6 +26,7 @@ from refold.core.store.notes import (
     NotesStore,
     prefix_of,
 )
+from refold.core.summary import RunSummary
 
 FINGERPRINT = Fingerprint("opus", "5" * 64, "7" * 64, "off", 1000, 5, "anthropic")
 
@@ -316,3 +318,49 @@ def test_a_run_directory_is_found_again_by_its_first_event(store: NotesStore, tm
     run.mkdir()
     (run / "events.jsonl").write_text('{"run_id":"two","sequence":0}\n')
     assert not store.read(run).star
+
+
+def test_one_wrong_value_costs_only_itself_and_the_file_is_put_aside(store: NotesStore, run: Path) -> None:
+    record = {"seq": 1, "sha256": "a" * 64, "text": "kept"}
+    store.update(run, lambda notes: msgspec.structs.replace(notes, note="long words"))
+    file = store.path_of(run)
+    damaged = {**json.loads(file.read_text()), "name": ["x"], "tags": ["keepme", 7]}
+    damaged["records"] = [record, {**record, "sha256": None}]
+    file.write_text(json.dumps(damaged))
+    assert "name, records" in store.trouble(run)
+    assert [path for path, _ in store.troubles()] == [file]
+    store.update(run, starred)
+    notes = store.read(run)
+    assert (notes.star, notes.note, notes.tags, notes.name) == (True, "long words", ("keepme",), "")
+    assert [each.text for each in notes.records] == ["kept"]
+    (aside,) = store.directory.glob("*.damaged")
+    assert json.loads(aside.read_text()) == damaged
+    assert store.trouble(run) == ""
+
+
+def test_damaged_notes_of_a_run_that_was_moved_are_put_aside_too(store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    file = store.path_of(run)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "name": 7}))
+    moved = run.rename(run.with_name("moved.json"))
+    assert "name" in store.trouble(moved)
+    assert store.update(moved, lambda notes: msgspec.structs.replace(notes, note="n")).star
+    (aside,) = store.directory.glob("*.damaged")
+    assert json.loads(aside.read_text())["name"] == 7
+
+
+@pytest.mark.parametrize("what", ["byte", "text", "fifo"])
+def test_what_cannot_be_read_of_notes_is_said(what: str, store: NotesStore, run: Path) -> None:
+    store.update(run, starred)
+    file = store.path_of(run)
+    file.unlink()
+    if what == "fifo":
+        os.mkfifo(file)
+        with pytest.raises(StoreError) as refused:
+            store.update(run, starred)
+        assert "move it away" in refused.value.remedy
+    else:
+        file.write_bytes({"byte": b"\xff", "text": b"{{{"}[what])
+    assert ("named pipe" if what == "fifo" else "damaged") in store.trouble(run)
+    kept = index_of(store.directory, None).kept(RunSummary("run", str(run)))
+    assert kept.trouble == store.trouble(run)

@@ -107,6 +107,9 @@ class KeepingScreen(GoingOnScreen):
         if notes.kept.trouble:
             self.notify(notes.kept.trouble, severity="warning")
             return
+        trouble = await aside(lambda: notes_of(chosen.settings).trouble(chosen.path))
+        if trouble:
+            self.notify(f"{trouble}; a change puts the file aside as it is", severity="warning")
         text = {"tags": " ".join(notes.tags), "name": notes.name, "note": notes.note}[what]
         if record is not None:
             text = next((note.text for note in notes.records if note.seq == record.seq), "")

@@ -21,7 +21,7 @@ from refold.core.errors import StoreError
 from refold.core.keeping import NOTHING, Kept
 from refold.core.store.files import private_directory, replace_atomically, shown
 from refold.core.store.list_cache import MAGIC, framed, frames
-from refold.core.store.notes import is_aside, notes_from, prefix_of, read_values
+from refold.core.store.notes import NotesStore, examined, is_aside, notes_from, prefix_of
 from refold.core.summary import RunSummary
 
 _NAME: Final = "notes.cache"
@@ -82,6 +82,7 @@ class KeptIndex:
         self._entries: dict[str, _Entry] = {}
         self._by_path: dict[str, _Entry] = {}
         self._by_base: dict[str, list[_Entry]] = {}
+        self._nameless: dict[str, Kept] = {}
         self._state = _NOWHERE
         self._real: dict[str, str] = {}
         self._checked: dict[str, _Checked] = {}
@@ -145,7 +146,7 @@ class KeptIndex:
             return entry.kept
         others = self._by_base.get(path.rpartition("/")[2], ())
         if entry is None and not others:
-            return NOTHING
+            return self._unread(run)
         known = self._checked.get(path)
         if known is None or known[:2] != (run.size, run.updated):
             known = self._checked[path] = _Checked(run.size, run.updated, prefix_of(Path(run.path)))
@@ -153,6 +154,12 @@ class KeptIndex:
         if entry is not None and known.prefix in ("", entry.prefix):
             return entry.kept
         return next((other.kept for other in others if other.prefix == known.prefix), NOTHING)
+
+    def _unread(self, run: RunSummary) -> Kept:
+        """Give why the notes of a run cannot be read: a file that says nothing is known by its name alone."""
+        if not self._nameless:
+            return NOTHING
+        return self._nameless.get(NotesStore(self.directory).path_of(Path(run.path)).name, NOTHING)
 
     def named(self, name: str) -> list[Path]:
         """Give the runs that are there and have this name, each once, sorted.
@@ -223,20 +230,21 @@ class KeptIndex:
             return
 
     def _read(self, name: str, stamp: tuple[int, int, int]) -> _Entry:
-        values = read_values(self.directory / name)
-        notes = notes_from(values)
+        values, trouble = examined(self.directory / name)
+        kept = notes_from(values).kept
         path, prefix = values.get("path"), values.get("prefix_sha256")
         return _Entry(
             name,
             stamp,
             shown(path) if isinstance(path, str) else "",
             prefix if isinstance(prefix, str) else "",
-            notes.kept,
+            kept if kept.trouble else msgspec.structs.replace(kept, trouble=trouble),
         )
 
     def _take(self, entries: dict[str, _Entry]) -> None:
         self._entries = entries
-        useful = [entry for entry in entries.values() if entry.kept]
+        useful = [entry for entry in entries.values() if entry.kept and entry.path]
+        self._nameless = {e.name: e.kept for e in entries.values() if e.kept.trouble and not e.path}
         self._by_path = {}
         by_base: dict[str, list[_Entry]] = defaultdict(list)
         for entry in useful:

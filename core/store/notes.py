@@ -11,11 +11,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -39,6 +39,8 @@ VERSION = 1
 _HEAD = 65_536
 """The first line is hashed up to this many bytes."""
 _SUFFIX = ".json"
+_DAMAGED = ".damaged"
+"""Ends the name of a file of which something could not be understood, kept as it was."""
 
 
 class NewerNotes(StoreError):
@@ -137,8 +139,8 @@ class NotesStore:
     def update(self, run: Path, change: Callable[[Notes], Notes]) -> Notes:
         """Change what is noted about a run; nobody else's change is lost.
 
-        Keys that this version does not know are kept, and what is no notes at all is put aside. Where there
-        is nothing to note no file is made.
+        Keys that this version does not know are kept. A file of which something cannot be understood is put
+        aside as it was; what can be stays in effect. Where there is nothing to note no file is made.
 
         Raises:
             NewerNotes: a newer Refold wrote them; they stand as they are.
@@ -167,21 +169,43 @@ class NotesStore:
                 )
             if source != own and own.exists():
                 # Of a run that lay here before, and may have been moved; or no notes that can be read.
-                _keep(own, "" if read_values(own) else ".damaged")
+                _keep(own, "" if read_values(own) else _DAMAGED)
+            if source is not None and _fitting(values)[1]:
+                _keep_copy(source)
             replace_atomically(own, data + b"\n")
             if source is not None and source != own and not os.path.lexists(str(values.get("path"))):
                 source.unlink(missing_ok=True)
             self._known = (0, {})
             return notes
 
+    def trouble(self, run: Path) -> str:
+        """Say what of the notes of a run cannot be understood; empty where all can, or there are none."""
+        try:
+            source, _ = self._find(run, prefix_of(run))
+        except StoreError:
+            source = None
+        values, trouble = examined(source or self.path_of(run))
+        # Notes of another run that lay here are none of this one.
+        return "" if source is None and values else trouble
+
     def each(self) -> Iterator[Notes]:
         """Yield all notes that can be read, in no order."""
+        for path in self._files():
+            yield notes_from(read_values(path))
+
+    def troubles(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files of notes of which something cannot be understood, and what."""
+        for path in self._files():
+            trouble = examined(path)[1]
+            if trouble:
+                yield path, trouble
+
+    def _files(self) -> list[Path]:
         try:
-            names = [name for name in os.listdir(self.directory) if name.endswith(_SUFFIX)]  # noqa: PTH208
+            names = os.listdir(self.directory)  # noqa: PTH208 - names
         except OSError:
-            return
-        for name in names:
-            yield notes_from(read_values(self.directory / name))
+            return []
+        return [self.directory / name for name in names if name.endswith(_SUFFIX)]
 
     def forget(self, run: Path, prefix: str) -> None:
         """Remove the notes of a run that lay at this path; those of others that lay there too stand.
@@ -314,19 +338,40 @@ def _read(path: Path) -> dict[str, Json]:
     Raises:
         StoreError: it cannot be read.
     """
+    return _values(_data(path)) or {}
+
+
+def _data(path: Path) -> bytes:
     try:
-        values = json.loads(_bytes(path, LARGEST) or b"{}")
+        return _bytes(path, LARGEST) or b"{}"
+    except NotRegular as error:
+        raise NotRegular(str(error), remedy="move it away: the notes of a run are kept there") from error
+
+
+def _values(data: bytes) -> dict[str, Json] | None:
+    try:
+        values = json.loads(data)
     except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def read_values(path: Path) -> dict[str, Json]:
     """Give what a file of notes says; nothing where it is none, or cannot be read."""
+    return examined(path)[0]
+
+
+def examined(path: Path) -> tuple[dict[str, Json], str]:
+    """Give what a file of notes says, and in a sentence what of it cannot be understood; empty if all can."""
     try:
-        return _read(path)
-    except StoreError:
-        return {}
+        values = _values(_data(path))
+    except StoreError as error:
+        why = str(error).removeprefix(f"{shown(path)}: ")
+        return {}, f"the notes cannot be read: {why}"
+    if values is None:
+        return {}, "the notes are damaged: nothing in them can be read"
+    wrong = _fitting(values)[1]
+    return values, f"the notes are damaged: not all of {', '.join(wrong)} can be read" if wrong else ""
 
 
 @cache
@@ -335,26 +380,56 @@ def _hints() -> dict[str, object]:
 
 
 def notes_from(values: dict[str, Json]) -> Notes:
-    """Read what can be read: a value of the wrong type is as good as none."""
+    """Read what can be read: a value of the wrong type is as good as none, in a list it costs only itself."""
     version = values.get("version", VERSION)
     if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
         return Notes(version=version)
+    return msgspec.structs.replace(Notes(), **_fitting(values)[0])
+
+
+def _fitting(values: dict[str, Json]) -> tuple[dict[str, object], list[str]]:
+    """Give the values of the right type by their names, and the names where something was left out."""
     known: dict[str, object] = {}
+    wrong: list[str] = []
     for name, kind in _hints().items():
-        if name in values:
-            try:
-                known[name] = msgspec.convert(values[name], kind)
-            except msgspec.ValidationError:
-                continue
-    return msgspec.structs.replace(Notes(), **known)
+        if name not in values:
+            continue
+        value = values[name]
+        try:
+            known[name] = msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            wrong.append(name)
+            if get_origin(kind) is tuple and isinstance(value, list):
+                known[name] = tuple(_each_fitting(value, get_args(kind)[0]))
+    return known, wrong
+
+
+def _each_fitting(values: Iterable[Json], kind: object) -> Iterator[object]:
+    for value in values:
+        with suppress(msgspec.ValidationError):
+            yield msgspec.convert(value, kind)
+
+
+def _keep_copy(source: Path) -> None:
+    """Give notes a second name before they are replaced: what cannot be understood of them is not lost."""
+    aside = _free(source, _DAMAGED)
+    try:
+        os.link(source, aside)
+    except OSError:
+        # Not every file system knows second names.
+        source.rename(aside)
 
 
 def _keep(own: Path, ending: str) -> None:
     """Move notes out of the way of another run's; they are still found by the hash that they hold."""
+    own.rename(_free(own, ending))
+
+
+def _free(own: Path, ending: str) -> Path:
     number = 1
     while os.path.lexists(aside := own.with_name(f"{own.stem}.{number}{_SUFFIX}{ending}")):
         number += 1
-    own.rename(aside)
+    return aside
 
 
 def _digest(data: bytes) -> str:
