@@ -19,9 +19,9 @@ from refold.core.errors import RefoldError
 from refold.core.prune import BadRule, PrunePlan, Rule, bytes_of, plan_prune, seconds_of
 from refold.core.records import Json
 from refold.core.store.notes import NotesStore
-from refold.core.store.trash_list import Entry, delete
+from refold.core.store.trash_list import Entry, closed, delete
 from refold.core.trash import bytes_of as sum_of
-from refold.core.trash import trash_json
+from refold.core.trash import encodable, trash_json
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -64,11 +64,14 @@ def _object(plan: PrunePlan, movings: Sequence[Moving], results: Sequence[Moved]
         {
             **trash_json(moving.plan),
             "moved": results is not None and error is None,
-            "error": None if error is None else str(error),
+            "error": None if error is None else encodable(str(error)),
         }
         for moving, error in zip(movings, errors, strict=True)
     ]
-    spared: list[Json] = [{"id": each.run.id, "path": each.run.path, "why": each.why} for each in plan.spared]
+    spared: list[Json] = [
+        {"id": encodable(each.run.id), "path": encodable(each.run.path), "why": each.why}
+        for each in plan.spared
+    ]
     return {
         "done": results is not None,
         "bytes": sum_of(moving.plan for moving in movings),
@@ -111,9 +114,10 @@ def _empty(arguments: argparse.Namespace, settings: Settings, printer: Printer) 
     """Delete for good what lies in the trash for long enough; 1 where something of it stays."""
     now = time.time()
     older = seconds_of(arguments.older_than) if arguments.older_than else None
-    going = [entry for entry in trashed(settings) if _is_meant(entry, older, settings, now)]
+    lying = trashed(settings)
+    going = [entry for entry in lying if _is_meant(entry, older, settings, now)]
     left = leftovers(settings, now)
-    errors: dict[str, RefoldError] = {}
+    errors: dict[str, RefoldError] = {entry.path: closed(entry) for entry in lying if entry.state == "closed"}
     if arguments.yes:
         notes = NotesStore(settings.notes_dir)
         for entries, of in ((left, None), (going, notes)):
@@ -129,12 +133,12 @@ def _empty(arguments: argparse.Namespace, settings: Settings, printer: Printer) 
         def done(entry: Entry) -> dict[str, Json]:
             error = errors.get(entry.path)
             deleted = arguments.yes and error is None
-            return {"deleted": deleted, "error": None if error is None else str(error)}
+            return {"deleted": deleted, "error": None if error is None else encodable(str(error))}
 
         rows: list[Json] = [
             {**entry_json(entry, kept_until(entry, settings)), **done(entry)} for entry in going
         ]
-        rest: list[Json] = [{"path": entry.path, **done(entry)} for entry in left]
+        rest: list[Json] = [{"path": encodable(entry.path), **done(entry)} for entry in left]
         printer.json({"done": arguments.yes, "bytes": size, "entries": rows, "leftovers": rest})
     else:
         for entry in going:

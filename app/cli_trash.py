@@ -18,10 +18,12 @@ from refold.app.safe import line
 from refold.app.settings import Settings
 from refold.app.trashing import Moved, Moving, fork_ids, is_due, kept_until, move, plans_for, trashed
 from refold.core.errors import AmbiguousRun, RefoldError, RunNotFound
+from refold.core.keeping import TRASH
 from refold.core.records import Json
-from refold.core.store.trash_list import Entry, restore
+from refold.core.store.files import shown
+from refold.core.store.trash_list import Entry, closed, restore
 from refold.core.summary import RunSummary
-from refold.core.trash import bytes_of, trash_json
+from refold.core.trash import bytes_of, encodable, trash_json
 
 _ID = 40
 
@@ -61,7 +63,7 @@ def put_back(arguments: argparse.Namespace, settings: Settings, printer: Printer
     for entry in [find_entry(text, trashed(settings)) for text in arguments.ids]:
         path = restore(entry)
         if arguments.json:
-            printer.json({"id": entry.id, "path": str(path)})
+            printer.json({"id": encodable(entry.id), "path": shown(path)})
         else:
             printer.text(line(f"{entry.id} is back: {path}"))
     return FINE
@@ -73,6 +75,7 @@ def find_entry(text: str, found: Sequence[Entry]) -> Entry:
     Raises:
         RunNotFound: there is none.
         AmbiguousRun: there are several.
+        NotPermitted: there is none that is seen, and a trash cannot be looked into.
     """
     for matches in (
         [entry for entry in found if entry.name == text],
@@ -84,6 +87,9 @@ def find_entry(text: str, found: Sequence[Entry]) -> Entry:
         if matches:
             names = tuple(entry.name for entry in matches)
             raise AmbiguousRun(f"{text!r} names {len(names)} in the trash: {', '.join(names[:8])}", names)
+    shut = next((entry for entry in found if entry.state == "closed" and entry.name == TRASH), None)
+    if shut is not None:
+        raise closed(shut)
     raise RunNotFound(f"no {text!r} in the trash", remedy="'refold trash --list' shows what is there")
 
 
@@ -115,7 +121,7 @@ def tell_moved(results: Sequence[Moved], settings: Settings, printer: Printer, *
     for moved in results:
         plan = moved.moving.plan
         if as_json:
-            problem: Json = None if moved.error is None else str(moved.error)
+            problem: Json = None if moved.error is None else encodable(str(moved.error))
             printer.json({**trash_json(plan), "moved": moved.error is None, "error": problem})
         elif moved.error is not None:
             printer.error(moved.error)
@@ -155,6 +161,7 @@ def said_of(entry: Entry, settings: Settings, now: float) -> str:
         "part": "a part never left: a restore puts the rest back",
         "unknown": "its manifest cannot be read: a restore puts back what is here",
         "newer": "a newer Refold put it there",
+        "closed": "may not be looked into: check its owner and mode",
         "deleting": "its deletion was cut short: 'refold prune --trash' goes on with it",
     }
     if entry.state in odd:
@@ -168,16 +175,16 @@ def said_of(entry: Entry, settings: Settings, now: float) -> str:
 def entry_json(entry: Entry, until: datetime | None) -> dict[str, Json]:
     """Give an entry as `refold trash --list --json` prints it."""
     return {
-        "id": entry.id,
-        "name": entry.name,
+        "id": encodable(entry.id),
+        "name": encodable(entry.name),
         "state": entry.state,
-        "path": entry.path,
-        "home": entry.home,
+        "path": encodable(entry.path),
+        "home": encodable(entry.home),
         "time": entry.time or None,
         "kept_until": None if until is None else until.isoformat().replace("+00:00", "Z"),
         "bytes": entry.bytes,
-        "status": entry.status,
-        "prompt": entry.prompt,
+        "status": encodable(entry.status),
+        "prompt": encodable(entry.prompt),
     }
 
 

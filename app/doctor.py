@@ -22,7 +22,7 @@ from refold.core.store.exposure import is_exposed, mode_of
 from refold.core.store.lock import locked_inodes
 from refold.core.store.notes import NotesStore
 from refold.core.store.roots import RootReport
-from refold.core.store.trash_list import Entry, entries
+from refold.core.store.trash_list import Entry, closed, entries
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -334,8 +334,15 @@ def _sizes(directory: Path) -> tuple[int, int]:
 
 def _trash(lying: Sequence[Entry], settings: Settings) -> Iterator[Check]:
     """Say what lies in the trash; what a kill left there is finished by whoever empties it."""
-    if not lying:
+    shut = [entry for entry in lying if entry.state == "closed"]
+    for entry in shut:
+        problem = closed(entry)
+        yield Check("trash", "warning", str(problem), problem.remedy)
+    lying = [entry for entry in lying if entry.state != "closed"]
+    if not lying and not shut:
         yield Check("trash", "fine", "the trash is empty")
+        return
+    if not lying:
         return
     size = units.size(sum(entry.bytes for entry in lying))
     said = f"{units.plural(len(lying), 'run')} in the trash, {size}"

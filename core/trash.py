@@ -62,6 +62,8 @@ class Found(msgspec.Struct, frozen=True):
     """All of them together; of a directory with everything in it."""
     against: tuple[Reason, ...] = ()
     directory: bool = False
+    inside: tuple[Part, ...] = ()
+    """Of a directory the files in it that say what the run is, by which a change is noticed."""
 
 
 class TrashPlan(msgspec.Struct, frozen=True):
@@ -131,25 +133,42 @@ def plan_trash(found: Found, *, suffix: str, kept: Kept = NOTHING, forks: Sequen
 
 
 def trash_json(plan: TrashPlan) -> dict[str, Json]:
-    """Give a plan as `refold trash --plan --json` prints it."""
+    """Give a plan as `refold trash --plan --json` prints it: names as text that can be encoded."""
     found = plan.found
     parts: list[Json] = [
-        {"name": part.name, "kind": part.kind, "size": part.size, "mode": f"{part.mode & 0o7777:04o}"}
+        {
+            "name": encodable(part.name),
+            "kind": part.kind,
+            "size": part.size,
+            "mode": f"{part.mode & 0o7777:04o}",
+        }
         for part in found.parts
     ]
     reasons: list[Json] = [
-        {"code": reason.code, "message": reason.message, "remedy": reason.remedy} for reason in found.against
+        {"code": reason.code, "message": encodable(reason.message), "remedy": encodable(reason.remedy)}
+        for reason in found.against
     ]
     return {
-        "id": plan.id,
-        "path": found.path,
+        "id": encodable(plan.id),
+        "path": encodable(found.path),
         "outcome": "refuse" if plan.refused else "accept",
         "reasons": reasons,
-        "target": plan.target,
+        "target": encodable(plan.target),
         "parts": parts,
         "bytes": found.bytes,
-        "remarks": list(plan.remarks),
+        "remarks": [encodable(remark) for remark in plan.remarks],
     }
+
+
+def encodable(text: str) -> str:
+    """Give a name of the system as text that can always be encoded: bytes that are no UTF-8 become escapes.
+
+    What is half of a pair without standing for a byte is escaped too.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def bytes_of(plans: Iterable[TrashPlan]) -> int:

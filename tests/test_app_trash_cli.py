@@ -208,3 +208,23 @@ def test_what_lies_in_the_trash_is_never_listed(at: Any, runs: Path, tmp_path: P
     assert at("ls", "--json").rows == []
     assert "1 other file" not in at("ls").err
     assert names(runs) == {TRASH}
+
+
+def test_a_trash_that_cannot_be_looked_into_is_said(
+    at: Any, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at("trash", "old")
+    listdir = os.listdir
+
+    def refusing(path: Any = ".") -> list[str]:
+        if os.fspath(path).endswith(TRASH):
+            raise PermissionError(13, "Permission denied", path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", refusing)
+    assert "may not be looked into" in at("trash", "--list").out
+    for words in (("restore", "old"), ("prune", "--trash"), ("prune", "--trash", "--yes")):
+        answer = at(*words)
+        assert answer.code != 0
+        assert "may not be looked into" in answer.err
+    assert "may not be looked into" in at("doctor").out

@@ -18,13 +18,14 @@ from tests import generate
 from tests.rivumi_cases import make
 from tests.test_readonly import picture
 
+from refold.app.cli_trash import entry_json
 from refold.app.trashing import move, plans_for
 from refold.core.errors import RunExists, RunLocked, StoreError
 from refold.core.keeping import TRASH, Kept
 from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
-from refold.core.store.trash import TrashChanged, carry_out, plan_for
+from refold.core.store.trash import Around, TrashChanged, carry_out, plan_for
 from refold.core.store.trash_list import Entry, NotRestored, delete, entries, entry_at, restore
 from refold.core.summary import RunSummary
 from refold.core.trash import (
@@ -161,6 +162,87 @@ def test_a_run_that_changed_since_stays(runs: Path) -> None:
     assert not list(entries([runs]))
 
 
+def test_a_run_directory_that_changed_since_stays(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    plan = plan_for(run)
+    status = (run / "events.jsonl").stat()
+    text = (run / "events.jsonl").read_bytes()
+    (run / "events.jsonl").write_bytes(text.replace(b"a", b"b"))
+    os.utime(run / "events.jsonl", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    plan = plan_for(run)
+    (run / "result.json").write_text("{}")
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    assert run.exists()
+
+
+def test_a_workspace_is_not_walked_while_the_run_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    plan = plan_for(run)
+    monkeypatch.setattr(os, "walk", lambda *_: pytest.fail("it was walked"))
+    carry_out(plan)
+    assert not run.exists()
+
+
+def test_the_number_of_a_locked_file_elsewhere_keeps_no_run(runs: Path) -> None:
+    around = Around()
+    around.locked = frozenset({(runs / name).stat().st_ino for name in ("a.json", "a.lock")})
+    plan = plan_for(runs / "a.json", around=around)
+    assert not plan.refused
+    carry_out(plan)
+    assert not (runs / "a.json").exists()
+
+
+def test_a_run_that_stays_has_no_lock_file_afterwards_that_it_had_not(runs: Path) -> None:
+    plan = plan_for(runs / "ab.json")
+    with (runs / "ab.json").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RunLocked, match="writes to this run"):
+            carry_out(plan)
+        file.write(b"{}\n")
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    assert not (runs / "ab.lock").exists()
+    plan = plan_for(runs / "a.json")
+    (runs / "a.json").write_bytes(b"{}\n")
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    assert (runs / "a.lock").exists()
+
+
+def test_a_run_directory_that_stays_is_as_it_was(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    (run / ".writer.lock").unlink(missing_ok=True)
+    plan = plan_for(run)
+    (run / "result.json").write_text("{}")
+    os.utime(run, ns=(10**18, 10**18 + 9))
+    before = without_changes(run.parent)
+    with pytest.raises(TrashChanged):
+        carry_out(plan)
+    assert without_changes(run.parent) == before
+    assert run.stat().st_mtime_ns == 10**18 + 9
+
+
+def test_a_name_that_is_no_unicode_has_one_spelling_and_comes_back(runs: Path) -> None:
+    odd = runs / os.fsdecode(b"odd\xff.json")
+    odd.write_bytes(b"{}\n")
+    plan = plan_for(odd)
+    said = trash_json(plan)
+    json.dumps(said, ensure_ascii=False).encode()
+    assert (said["id"], said["path"]) == (r"odd\xff", str(runs / r"odd\xff.json"))
+    assert str(said["target"]).startswith(str(runs / TRASH / r"odd\xff."))
+    assert Path(plan.found.path) == odd
+    carry_out(plan)
+    assert not odd.exists()
+    assert json.dumps(entry_json(only(runs), None), ensure_ascii=False).encode()
+    assert restore(only(runs)) == odd
+    assert odd.exists()
+
+
 def test_what_stands_against_it_is_said(runs: Path, tmp_path: Path) -> None:
     assert plan_for(runs / "missing.json").found.against[0].code == "missing"
     nested = make("04-tail-tool-started", tmp_path / "run" / "subagents")
@@ -187,10 +269,92 @@ print([reason.code for reason in plan.found.against])
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
-def test_a_directory_that_may_not_be_written_to_is_said(runs: Path) -> None:
+def open_to_all(runs: Path) -> None:
     for directory in (runs, *takewhile(lambda parent: parent.name.count("-"), runs.parents[1:]), runs.parent):
         directory.chmod(0o755)
+
+
+def as_somebody_else(program: str, *words: Path) -> str:
+    """Give what a program prints that another user runs."""
+    become = "import os, sys\nfrom pathlib import Path\nos.setgid(65534); os.setuid(65534)\n"
+    command = [sys.executable, "-c", f"{PRELOADED}{become}{program}", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+PRELOADED = """
+from refold.core.errors import NotPermitted, StoreError
+from refold.core.store.notes import NotesStore
+from refold.core.store.trash import carry_out, plan_for
+from refold.core.store.trash_list import Entry, delete, entries, restore
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_read_only_directory_in_a_workspace_is_deleted_for_good(tmp_path: Path) -> None:
+    run = make("04-tail-tool-started", tmp_path / "rivumi")
+    deep = run / "workspace" / "cache" / "module"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("x")
+    (deep.parent / "link").symlink_to(tmp_path)
+    carry_out(plan_for(run))
+    entry = only(run.parent)
+    for path in (run.parent, *run.parent.rglob("*")):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    inside = Path(entry.path, run.name, "workspace", "cache")
+    (inside / "module").chmod(0o555)
+    inside.chmod(0o500)
+    open_to_all(run.parent)
+    mode = tmp_path.stat().st_mode
+    said = as_somebody_else("(entry,) = entries([Path(sys.argv[1])])\nprint(delete(entry) > 0)", run.parent)
+    assert said == "True\n"
+    assert not (run.parent / TRASH).exists()
+    assert tmp_path.stat().st_mode == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_what_is_not_ours_to_delete_is_said_with_the_fitting_remedy(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    os.chown(runs / TRASH, 65534, 65534)
+    open_to_all(runs)
+    Path(only(runs).path).chmod(0o755)
+    program = """
+(entry,) = entries([Path(sys.argv[1])])
+try:
+    delete(entry)
+except StoreError as error:
+    print(error.remedy)
+"""
+    assert "owner and mode" in as_somebody_else(program, runs)
+    (entry,) = entries([runs])
+    assert entry.state == "deleting"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_trash_that_may_not_be_looked_into_is_said(runs: Path) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    open_to_all(runs)
+    before = only(runs)
+    program = f"""
+(entry,) = entries([Path(sys.argv[1])])
+print(entry.state, entry.id)
+for entry in (entry, Entry({before.path!r}, {before.root!r}, "a", "whole")):
+    try:
+        restore(entry)
+    except NotPermitted as error:
+        print(error, error.remedy)
+"""
+    said = as_somebody_else(program, runs).splitlines()
+    assert said[0] == f"closed {TRASH}"
+    assert len([row for row in said if "may not be looked into" in row and "owner and mode" in row]) == 2
+    (runs / TRASH).chmod(0o755)
+    said = as_somebody_else(program, runs).splitlines()
+    assert said[0] == "closed a"
+    assert len(said) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_directory_that_may_not_be_written_to_is_said(runs: Path) -> None:
+    open_to_all(runs)
     done = subprocess.run(
         [sys.executable, "-c", UNPRIVILEGED, runs / "a.json"], capture_output=True, text=True, check=True
     )
@@ -236,14 +400,19 @@ def test_what_is_no_file_can_go_too(kind: str, runs: Path) -> None:
     assert without_changes(runs) == before
 
 
-def test_what_is_held_in_the_trash_stays_there(runs: Path) -> None:
-    carry_out(plan_for(runs / "a.json"))
-    lock = RunLock.take(Path(only(runs).path, "a.lock"))
-    with pytest.raises(RunLocked):
+@pytest.mark.parametrize("kind", ["journal", "directory"])
+def test_what_is_held_in_the_trash_stays_there(kind: str, runs: Path) -> None:
+    run = runs / "a.json" if kind == "journal" else make("04-tail-tool-started", runs)
+    (run / ".writer.lock" if kind == "directory" else runs / "a.lock").touch()
+    carry_out(plan_for(run))
+    inside = Path(only(runs).path, run.name, ".writer.lock")
+    lock = RunLock.take(inside if kind == "directory" else Path(only(runs).path, "a.lock"))
+    with pytest.raises(RunLocked, match=str(os.getpid())):
         restore(only(runs))
     lock.release()
     assert only(runs).state == "whole"
     restore(only(runs))
+    assert run.exists()
 
 
 def test_nothing_is_overwritten(runs: Path) -> None:

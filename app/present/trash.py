@@ -143,6 +143,8 @@ def words_of(entry: Entry, until: datetime | None, *, due: bool) -> tuple[str, R
             return "of a newer Refold", "warn"
         case "deleting":
             return "half deleted", "warn"
+        case "closed":
+            return "may not be read", "warn"
     if due:
         return "may be deleted", "accent"
     return ("", "dim") if until is None else (f"kept until {until:%Y-%m-%d}", "dim")
@@ -153,6 +155,9 @@ def entry_lines(entry: Entry, width: int, zone: tzinfo | None) -> list[Line]:
     lines: list[Line] = []
     if entry.state == "newer":
         lines += flow((cell("A newer Refold put this here: update, then put it back.", "warn"),), width)
+    elif entry.state == "closed":
+        words = "This may not be looked into: check its owner and mode, then look again."
+        lines += flow((cell(words, "warn"),), width)
     elif entry.state == "deleting":
         lines += flow((cell("Its deletion was cut short. D goes on with it.", "warn"),), width)
     else:

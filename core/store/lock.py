@@ -1,7 +1,9 @@
 """Who may write a run: an exclusive flock, and who holds one, found without taking it.
 
 The lock is a BSD flock on `<id>.lock`, as other writers of this format take it (formats/fisk-ai.md 3.2);
-lock files are never removed. Only taking it decides; the rest are hints (design/safety.md 6).
+lock files are never removed, but for the one of a run that goes to the trash, and one that was made to ask
+for that: under the lock, as `RunLock.take` notices. Only taking it decides; the rest are hints
+(design/safety.md 6).
 """
 
 from __future__ import annotations

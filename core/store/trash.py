@@ -36,7 +36,7 @@ from refold.core.store.files import (
 from refold.core.store.lock import RunLock, holder_of, locked_inodes
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
 from refold.core.store.run_id import is_run_id
-from refold.core.store.session_names import LOCK, NESTED, is_run_directory
+from refold.core.store.session_names import LOCK, NESTED, PART_NAMES, is_run_directory
 from refold.core.trash import (
     MANIFEST,
     Found,
@@ -111,7 +111,7 @@ def look(path: Path, around: Around) -> Found:
     main = _part(place, "run")
     if main is None:
         missing = Reason("missing", "it is not there any more")
-        return Found(shown(place), str(root), stem, (), 0, (missing,))
+        return Found(str(place), str(root), stem, (), 0, (missing,))
     parts = [main]
     if directory:
         lock = place / LOCK
@@ -136,7 +136,8 @@ def look(path: Path, around: Around) -> Found:
         parts += [found] if found is not None else []
     against += [*_lock_reasons(place, lock, around.locked), *_place_reasons(root)]
     size = _size(place) if directory else sum(part.size for part in parts)
-    return Found(shown(place), str(root), stem, tuple(parts), size, tuple(against), directory)
+    inside = _inside(place) if directory else ()
+    return Found(str(place), str(root), stem, tuple(parts), size, tuple(against), directory, inside)
 
 
 def carry_out(plan: TrashPlan, *, status: str = "", prompt: str = "", now: datetime | None = None) -> Trashed:
@@ -193,33 +194,49 @@ def _again(found: Found) -> Found:
         return msgspec.structs.replace(found, parts=())
     directory = is_run_directory(root / main.name)
     here = tuple(part for part in parts if part is not None)
-    size = _size(root / main.name) if directory else sum(part.size for part in here)
+    inside = _inside(root / main.name) if directory else ()
     reasons = tuple(_place_reasons(root))
-    return msgspec.structs.replace(found, parts=here, bytes=size, against=reasons, directory=directory)
+    return msgspec.structs.replace(found, parts=here, against=reasons, directory=directory, inside=inside)
 
 
 def _is_same(now: Found, before: Found) -> bool:
     """Say whether a run is what was planned with; a lock file made in a directory moves its own times."""
     if not now.parts or now.directory != before.directory:
         return False
-    main, known = now.parts[0], before.parts[0]
     if now.directory:
-        return (main.inode, now.bytes) == (known.inode, before.bytes)
-    return main.stamp == known.stamp
+        return now.parts[0].inode == before.parts[0].inode and _stamps(now.inside) == _stamps(before.inside)
+    return _stamps(now.parts) == _stamps(before.parts)
+
+
+def _stamps(parts: Sequence[Part]) -> list[tuple[str, tuple[int, int, int]]]:
+    """Give what tells whether somebody wrote; the lock is no part of what a run says."""
+    return [(part.name, part.stamp) for part in parts if part.kind != "lock"]
 
 
 @contextmanager
 def _held(root: Path, found: Found) -> Iterator[bool]:
-    """Hold a run while it is moved; gives whether its lock file had to be made for that."""
+    """Hold a run while it is moved; gives whether its lock file had to be made for that.
+
+    Where the run stays such a file goes again, while it is held.
+    """
     main = found.parts[0]
-    lock = root / main.name / LOCK if found.directory else root / f"{found.id}{LOCK_SUFFIX}"
+    place = root / main.name
+    lock = place / LOCK if found.directory else root / f"{found.id}{LOCK_SUFFIX}"
     made = not os.path.lexists(lock)
+    before = _part(place, "run")
     held = RunLock.take(lock)
     own = -1
     try:
         if stat.S_ISREG(main.mode):
-            own = _hold_journal(root / main.name)
+            own = _hold_journal(place)
         yield made
+    except BaseException:
+        if made and held.still_ours():
+            with contextlib.suppress(OSError):
+                lock.unlink()
+                if found.directory and before is not None:
+                    os.utime(place, ns=(before.mtime_ns, before.mtime_ns))
+        raise
     finally:
         if own >= 0:
             os.close(own)
@@ -343,6 +360,12 @@ def _part(path: Path, kind: PartKind) -> Part | None:
     return Part(path.name, kind, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ino)
 
 
+def _inside(directory: Path) -> tuple[Part, ...]:
+    """Look at the files that a run directory consists of; its workspace is none of them."""
+    names = sorted(PART_NAMES - {LOCK})
+    return tuple(part for name in names if (part := _part(directory / name, "run")) is not None)
+
+
 def _side_files(root: Path) -> dict[str, list[str]]:
     """Give the names of what repairs cut off the runs of a directory, by the ids of the runs."""
     found: dict[str, list[str]] = {}
@@ -358,16 +381,19 @@ def _side_files(root: Path) -> dict[str, list[str]]:
 
 
 def _lock_reasons(place: Path, lock: Path, inodes: frozenset[int]) -> Iterator[Reason]:
+    """Say who holds a run; a number alone may be that of a file on another disk, and is no reason.
+
+    Who is not seen from here stands in the way all the same: the move takes the locks.
+    """
+    suspected: list[Path] = []
     for path in (lock, place):
-        try:
-            locked = os.lstat(path).st_ino in inodes
-        except OSError:
-            continue
-        if locked:
-            holder = holder_of(path)
-            by = f"process {holder.pid} ({holder.command})" if holder else "a process"
-            yield Reason("locked", f"{by} holds it", "wait until it ends, or end it")
-            return
+        with contextlib.suppress(OSError):
+            if os.lstat(path).st_ino in inodes:
+                suspected.append(path)
+    holder = holder_of(*suspected) if suspected else None
+    if holder is not None:
+        by = f"process {holder.pid} ({holder.command})"
+        yield Reason("locked", f"{by} holds it", "wait until it ends, or end it")
 
 
 def _place_reasons(root: Path) -> Iterator[Reason]:

@@ -8,7 +8,6 @@ the trash itself lies in, never where a manifest says.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -19,19 +18,21 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from refold.core.errors import RefoldError, RunExists, RunLocked, RunNotFound, StoreError
+from refold.core.errors import LockUnsure, NotPermitted, RefoldError, RunExists, RunNotFound, StoreError
 from refold.core.keeping import TRASH
 from refold.core.records import Json
 from refold.core.store.files import fsync_directory, open_regular, read_range, shown, write_failed
+from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
 from refold.core.store.run_id import is_segment
+from refold.core.store.session_names import LOCK
 from refold.core.store.trash import VERSION
 from refold.core.trash import DELETING, MANIFEST, Part
 
-State: TypeAlias = Literal["whole", "part", "left", "unknown", "newer", "deleting"]
+State: TypeAlias = Literal["whole", "part", "left", "unknown", "newer", "deleting", "closed"]
 """All of it is here; a part of it never left; nothing is here, so the run never left or is back; what lay
-where is not known; a newer Refold knows; it is being deleted."""
+where is not known; a newer Refold knows; it is being deleted; the system does not let us look into it."""
 
 _LARGEST: Final = 1 << 20
 _ORDER: Final = ("run", "side", "lock")
@@ -69,7 +70,10 @@ class NotRestored(RefoldError):
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:
-    """Yield what lies in the trash of these directories; nothing is changed."""
+    """Yield what lies in the trash of these directories; nothing is changed.
+
+    A trash that cannot be listed is one closed entry, which stands for all that may lie in it.
+    """
     seen: set[str] = set()
     for root in roots:
         trash = Path(os.path.realpath(root), TRASH)
@@ -80,7 +84,10 @@ def entries(roots: Iterable[Path]) -> Iterator[Entry]:
             if not stat.S_ISDIR(os.lstat(trash).st_mode):
                 continue
             names = sorted(os.listdir(trash))  # noqa: PTH208 - names
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except OSError:
+            yield Entry(str(trash), str(trash.parent), TRASH, "closed")
             continue
         for name in names:
             found = entry_at(trash / name)
@@ -95,8 +102,10 @@ def entry_at(path: Path) -> Entry | None:
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             return None
         names = os.listdir(path)  # noqa: PTH208 - names
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return Entry(str(path), root, path.name.rpartition(".")[0] or path.name, "closed")
     values = _manifest(path / MANIFEST)
     said = {name: value for name in ("id", "time", "status", "prompt")
             if isinstance(value := values.get(name), str)}  # fmt: skip
@@ -149,6 +158,8 @@ def restore(entry: Entry) -> Path:
         raise RunNotFound(
             f"{shown(path)}: not in the trash any more", remedy="'refold trash --list' shows what is"
         )
+    if found.state == "closed":
+        raise closed(found)
     if found.state in {"newer", "deleting"}:
         why = "a newer Refold put it there" if found.state == "newer" else "it is being deleted for good"
         raise NotRestored(f"{found.id}: {why}", remedy="update Refold" if found.state == "newer" else "")
@@ -175,6 +186,8 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
     Raises:
         StoreError: it could not be deleted as a whole.
     """
+    if entry.state == "closed":
+        raise closed(entry)
     path = Path(entry.path)
     gone = path if path.name.startswith(DELETING) else path.with_name(f"{DELETING}{path.name}")
     try:
@@ -184,7 +197,7 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
         if notes is not None:
             # While the run is there to tell whose they are; nobody gets it back from here on.
             _forget_notes(notes, entry, gone)
-        shutil.rmtree(gone)
+        _remove_tree(gone)
         fsync_directory(path.parent)
     except FileNotFoundError as error:
         raise RunNotFound(f"{shown(path)}: not in the trash any more") from error
@@ -195,6 +208,37 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
     with contextlib.suppress(OSError):
         path.parent.rmdir()
     return entry.bytes
+
+
+def closed(entry: Entry) -> NotPermitted:
+    """Give the error for what the system does not let us look into."""
+    return NotPermitted(
+        f"{shown(entry.path)}: may not be looked into", remedy="check the owner and mode of this directory"
+    )
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it; its own directories may be read-only."""
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        _open_up(path)
+        shutil.rmtree(path)
+
+
+def _open_up(path: Path) -> None:
+    """Give ourselves every right to the directories of a tree; links are not followed."""
+    _let_in(path)
+    for base, names, _ in os.walk(path):
+        for name in names:
+            _let_in(Path(base, name))
+
+
+def _let_in(directory: Path) -> None:
+    with contextlib.suppress(OSError):
+        mode = os.lstat(directory).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+            directory.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
 def _forget_notes(notes: NotesStore, entry: Entry, place: Path) -> None:
@@ -224,32 +268,33 @@ def _require_free(source: Path, target: Path, part: Part) -> None:
 
 @contextlib.contextmanager
 def _lock_of(path: Path, entry: Entry) -> Iterator[None]:
-    """Hold the lock of a run that is being put back, where it has one."""
-    held: list[int] = []
-    name = f"{entry.parts[0].name.removesuffix(SUFFIX)}{LOCK_SUFFIX}"
+    """Hold the lock of a run that is being put back, where it has one; none is made.
+
+    Raises:
+        RunLocked: a process holds it.
+    """
+    main = entry.parts[0].name
+    places = [path / main / LOCK]
+    if not (path / main).is_dir():
+        name = f"{main.removesuffix(SUFFIX)}{LOCK_SUFFIX}"
+        places = [path / name, Path(entry.root, name)]
+    held: list[RunLock] = []
     try:
-        for place in (path / name, Path(entry.root, name)):
+        for place in places:
             try:
                 fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             except OSError:
                 continue
-            held.append(fd)
-            # A file that lies in both places holds itself out.
-            if not any(os.path.sameopenfile(fd, other) for other in held[:-1]):
-                _flock(fd, place)
+            # A file that lies in both places would hold itself out.
+            if any(os.path.sameopenfile(fd, lock.fileno()) for lock in held):
+                os.close(fd)
+                continue
+            with contextlib.suppress(LockUnsure):
+                held.append(RunLock.hold(fd, place))
         yield
     finally:
-        for fd in held:
-            os.close(fd)
-
-
-def _flock(fd: int, place: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RunLocked(f"{shown(place)}: a process holds it", remedy="wait until it ends") from error
-    except OSError:
-        return
+        for lock in held:
+            lock.release()
 
 
 def _put_back(source: Path, target: Path, part: Part) -> None:
