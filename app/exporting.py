@@ -49,7 +49,8 @@ def refuse(name: str, reader: RunReader, out: Path | None, settings: Settings) -
             remedy="export it as html, json or jsonl, or pack its directory with tar (secrets and all)",
         )
     if out is not None:
-        refuse_target(out, reader.path, (root.path for root in settings.roots))
+        roots = (root.path for root in (*settings.roots, *settings.conversations))
+        refuse_target(out, reader.path, roots, settings.own_places)
 
 
 def write(name: str, source: Source, out: Path) -> None:

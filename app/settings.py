@@ -77,6 +77,14 @@ class Settings(msgspec.Struct, frozen=True):
     """What `$VISUAL` or `$EDITOR` says."""
     allow: tuple[str, ...] = ()
     """What looks like a secret and is none; `*` stands for anything."""
+    unused_cache: Path | None = None
+    """Where a cache lies that is neither read nor written."""
+
+    @property
+    def own_places(self) -> tuple[Path, ...]:
+        """The directories that hold our own files, used or not: nothing else belongs into them."""
+        caches = (self.cache_dir, self.unused_cache)
+        return (self.state_dir, self.config_file.parent, *(place for place in caches if place is not None))
 
     @property
     def notes_dir(self) -> Path:
@@ -114,10 +122,12 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
     added = [Root(path.absolute(), "refold", "--root") for path in options.roots]
     roots.extend(added)
     conversations.extend(added)
+    cache_dir = _own(env, "cache", "XDG_CACHE_HOME", ".cache")
     return Settings(
         roots=tuple(roots),
         state_dir=state_dir,
-        cache_dir=None if options.no_cache else _own(env, "cache", "XDG_CACHE_HOME", ".cache"),
+        cache_dir=None if options.no_cache else cache_dir,
+        unused_cache=cache_dir if options.no_cache else None,
         config_file=config_file,
         theme=options.theme or (config.theme if config is not None and config.theme else DEFAULT_THEME),
         keymap=MappingProxyType(dict(config.keys)) if config is not None else _NO_KEYS,

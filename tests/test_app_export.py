@@ -485,6 +485,57 @@ def test_nothing_is_written_into_a_run_directory(tmp_path: Path) -> None:
         refuse_target(tmp_path / "out.md", tmp_path / "events.jsonl", ())
 
 
+PROTECTED = (
+    "runs/.refold-trash/one.x/one.json",
+    "runs/.refold-trash/out.md",
+    "runs/one.lock",
+    "runs/one.12.torn",
+    "elsewhere/two.lock",
+    "state/refold/notes/1-2.json",
+    "state/refold/refold.log",
+    "cache/refold/search.md",
+    "config/refold/config.toml",
+    "runs/dir/workspace/deep/out.md",
+    "elsewhere/dir/workspace/out.md",
+)
+
+
+@pytest.mark.parametrize("name", PROTECTED)
+@pytest.mark.parametrize("options", [(), ("--no-cache",)])
+def test_what_belongs_to_a_run_or_to_refold_is_not_overwritten(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    options: tuple[str, ...],
+) -> None:
+    for kind in ("state", "cache", "config"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
+    (tmp_path / "runs").mkdir()
+    run = write(tmp_path / "runs" / "one.json", "hello")
+    for inner in ("runs/dir", "elsewhere/dir"):
+        (tmp_path / inner).mkdir(parents=True)
+        for part in ("session.json", "events.jsonl"):
+            (tmp_path / inner / part).write_bytes(b"{}")
+    out = tmp_path / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("")
+    words = ["--root", str(run.parent), "--only", *options, "export", str(run), "-o", str(out)]
+    assert main(words) == 1
+    assert "choose another" in capsys.readouterr().err
+    assert out.read_text() == ""
+
+
+def test_an_export_may_lie_beside_what_only_looks_like_a_part_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_bytes(b"")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "runs").mkdir()
+    run = write(tmp_path / "runs" / "one.json", "hello")
+    state = tmp_path / "runs"
+    refuse_target(tmp_path / "out" / "out.md", run, (run.parent,), (tmp_path / "own",))
+    refuse_target(run.parent / "out.md", run, (run.parent,), (state, tmp_path / "own"))
+
+
 def zipped(path: Path, *members: tuple[str, bytes], mode: int = 0o100600) -> Path:
     with zipfile.ZipFile(path, "w") as file:
         for name, data in members:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ import msgspec
 from refold.core.errors import BadRecord, FoldError, NotRegular, Refused, RunNotFound
 from refold.core.export.entries import Entry, Head, Problem
 from refold.core.findings import Finding, finding_json
+from refold.core.keeping import TRASH
 from refold.core.links import link
 from refold.core.records import IncompleteRecord, Json, UnknownRecord
 from refold.core.recover import without
@@ -36,7 +37,8 @@ from refold.core.store.files import (
     write_failed,
 )
 from refold.core.store.reader import RunReader
-from refold.core.store.session_names import is_run_directory
+from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
+from refold.core.store.session_names import EVENTS, MANIFEST, is_run_directory, mode_of
 from refold.core.version import __version__
 
 LONGEST: Final = 4 << 20
@@ -45,6 +47,8 @@ BEGINNING: Final = 64 << 10
 """So many bytes of it, and of damage, are shown."""
 _LARGEST: Final = 256 << 20
 """Records above this many bytes are not checked to be JSON, so they are not written as such."""
+_BESIDE: Final[Mapping[str, str]] = {LOCK_SUFFIX: "the lock of a run", ".torn": "what a repair cut off"}
+"""By the ending of a name, what lies beside a run."""
 
 
 def _unwatched(_: int) -> None:
@@ -254,15 +258,22 @@ class Source:
         }
 
 
-def refuse_target(target: Path, source: Path, roots: Iterable[Path]) -> None:
-    """Refuse to write an export where it would replace a run, or be taken for one.
+def refuse_target(target: Path, source: Path, roots: Iterable[Path], own: Iterable[Path] = ()) -> None:
+    """Refuse to write an export where it would replace a run or what belongs to one, or be taken for one.
+
+    Args:
+        target: the file that is named.
+        source: the run that is written out.
+        roots: the directories that hold runs or conversations.
+        own: the directories of our own notes, cache and configuration.
 
     Raises:
-        Refused: the file is a run, or lies where runs are looked for.
+        Refused: the file is a run or a part of one, or lies where runs, their trash or our own files lie.
         NotRegular: something that is no file lies there.
         StoreError: the directory is not there.
     """
     parent = target.parent
+    known = tuple(roots)
     try:
         place = parent.stat()
         found = target.lstat() if os.path.lexists(target) else None
@@ -274,22 +285,64 @@ def refuse_target(target: Path, source: Path, roots: Iterable[Path]) -> None:
                 raise NotRegular(
                     f"{shown(target)}: {odd_kind(found.st_mode)}, not a file", remedy="choose another file"
                 )
-        for root in (*roots, source.parent):
+        for root in (*known, source.parent):
             there = root.stat() if root.is_dir() else None
             same_place = there is not None and (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
-            if same_place and target.suffix == ".json":
+            if same_place and target.suffix.lower() == SUFFIX:
                 raise Refused(
                     f"{shown(target)}: runs lie in this directory, and the file would be taken for one",
                     remedy="choose another directory",
                 )
+        real = _real(parent)
+        held = tuple(map(_real, (*known, source)))
+        ours = tuple(map(_real, own))
     except FileNotFoundError as error:
         raise RunNotFound(
             f"{shown(parent)}: there is no such directory", remedy="make it, or choose another"
         ) from error
     except (OSError, ValueError) as error:
         raise open_error(target, error) from error
-    if is_run_directory(parent):
-        raise Refused(f"{shown(parent)}: a run lies in this directory", remedy="choose another directory")
+    _refuse_beside(target)
+    _refuse_place(real, held, ours)
+
+
+def _refuse_beside(target: Path) -> None:
+    """Refuse the names of what lies beside a run: who renames a file over a lock, breaks it."""
+    what = _BESIDE.get(target.suffix.lower())
+    if what is not None:
+        raise Refused(f"{shown(target)}: {what} is called so", remedy="choose another name")
+
+
+def _refuse_place(real: Path, held: Sequence[Path], ours: Sequence[Path]) -> None:
+    if TRASH in real.parts:
+        raise Refused(
+            f"{shown(real)}: this is the trash of Refold, and what lies in it is restored",
+            remedy="choose another directory",
+        )
+    for directory in (real, *real.parents):
+        below = any(root in directory.parents or root == directory != real for root in held)
+        if is_run_directory(directory) and (directory == real or below or _is_whole_run(directory)):
+            raise Refused(
+                f"{shown(directory)}: a run lies in this directory", remedy="choose another directory"
+            )
+    for directory in ours:
+        # The runs that are kept by default lie in the directory of our own state.
+        among_runs = any(real.is_relative_to(root) for root in held if root.is_relative_to(directory))
+        if real.is_relative_to(directory) and not among_runs:
+            raise Refused(
+                f"{shown(directory)}: Refold keeps its own files in this directory",
+                remedy="choose another directory",
+            )
+
+
+def _real(path: Path) -> Path:
+    """Give a path without links; unlike `Path.resolve` also where links lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
+def _is_whole_run(directory: Path) -> bool:
+    """Say whether a directory is a run wherever it lies; one file of such a name alone says little."""
+    return all(mode_of(directory / name) is not None for name in (MANIFEST, EVENTS))
 
 
 def write_file(target: Path, write: Callable[[int], None]) -> None:
