@@ -6,6 +6,7 @@ query was answered, and left alone until there is another.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ from refold.core.store.search_source import Source, find_sources
 _EVERY: Final = 0.05
 """Seconds between two messages while hits stream in; the first hit is told at once."""
 _INDEX_EVERY: Final = 0.25
+_NICE: Final = 10
+"""A screen on a busy machine waits for none of this."""
 
 
 class Searcher:
@@ -153,7 +156,8 @@ class Searcher:
 
 
 def main() -> None:
-    """Search for the process that started this one."""
+    """Search for the process that started this one, and let that go first."""
+    os.nice(_NICE)
     parent = Parent()
     Searcher(parent, msgspec.convert(parent.hear(), Where)).run()
 

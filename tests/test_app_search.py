@@ -148,6 +148,7 @@ async def test_escape_takes_the_words_away_and_then_leaves(store: Path) -> None:
         await until(pilot, lambda: screen.prompt.is_open)
         await search(pilot, screen, "ledger")
         pid = screen._searching._child.pid if screen._searching._child is not None else 0
+        assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
         await pilot.press("escape")
         await until(pilot, lambda: not screen.prompt.text and not len(screen.listing.rows))
         await pilot.press("escape")

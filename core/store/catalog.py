@@ -446,7 +446,7 @@ class Catalog:
             if self._beside is None:
                 from refold.core.store.in_turn import InTurn
 
-                self._beside = InTurn()
+                self._beside = InTurn(self._fault)
             self._beside.do(keeping)
 
     def _reader(self, found: Candidate, hint: str) -> RunReader:
