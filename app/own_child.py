@@ -76,6 +76,8 @@ class OwnChild:
         with contextlib.suppress(EOFError):
             while True:
                 yield await self.hear()
+                # What waits already is had at once: a key that was pressed goes before the rest of it.
+                await asyncio.sleep(0)
 
     def kill(self) -> None:
         """End it at once, whatever it is at."""

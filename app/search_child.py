@@ -26,6 +26,8 @@ from refold.core.store.search_source import Source, find_sources
 _EVERY: Final = 0.05
 """Seconds between two messages while hits stream in; the first hit is told at once."""
 _INDEX_EVERY: Final = 0.25
+_AT_ONCE: Final = 100
+"""Hits in one message: whoever reads it does nothing else meanwhile."""
 _NICE: Final = 10
 """A screen on a busy machine waits for none of this."""
 
@@ -89,8 +91,9 @@ class Searcher:
     def _tell(
         self, number: int, hits: list[Hit], wrong: list[str], reach: Reach, *, ended: bool = False
     ) -> None:
-        if hits or wrong:
-            self._parent.tell(spoken(Found(number, hits, wrong)))
+        for start in range(0, max(len(hits), bool(wrong)), _AT_ONCE):
+            self._parent.tell(spoken(Found(number, hits[start : start + _AT_ONCE], wrong)))
+            wrong = []
         self._parent.tell(spoken(Went(number, reach, ended)))
 
     def _open(self) -> str:

@@ -22,10 +22,12 @@ from tests.search_story import journal, record, session
 from tests.test_readonly import picture
 from textual.app import App
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from refold.app.cli import main
 from refold.app.lines import plain
 from refold.app.main import RefoldApp
+from refold.app.own_child import OwnChild
 from refold.app.present import search as present
 from refold.app.regex_child import compiled
 from refold.app.screens.run import RunScreen
@@ -246,6 +248,8 @@ def test_the_screen(snap_compare: Compare, store: Path, monkeypatch: pytest.Monk
         await until(pilot, lambda: len(screen.listing.rows) == 5 and not screen.is_searching)
         await pilot.press("down", "down")
         await until(pilot, lambda: "second@3" in text(screen, "#preview"))
+        # It blinks: when a picture is taken must not matter.
+        screen.query_one(Input)._pause_blink(visible=False)
         await asyncio.sleep(0.2)
         await pilot.pause()
 
@@ -422,3 +426,47 @@ def test_what_is_no_expression_is_refused_with_a_sentence(bad: str) -> None:
     with pytest.raises(ValueError, match=r"regular expression|stands") as caught:
         compiled(bad)
     assert str(caught.value).startswith(f"/{bad}/ ")
+
+
+async def test_a_child_that_says_much_at_once_leaves_the_loop_free() -> None:
+    child = OwnChild(
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    )
+    for said in (*(b"%d\n" % number for number in range(200)), b""):
+        child._said.put_nowait(said)
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    turn()
+    heard = [value async for value in child.each()]
+    child.kill()
+    assert heard == list(range(200))
+    assert turns >= 200
+
+
+def test_many_hits_are_told_in_small_messages(tmp_path: Path) -> None:
+    journal(tmp_path / "many.json", [("user", f"ledger {number}") for number in range(350)])
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "refold.app.search_child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    where = {"roots": [[str(tmp_path), "refold"]], "cache": None}
+    child.stdin.write(json.dumps(where).encode() + b'\n{"number":1,"text":"ledger"}\n')
+    child.stdin.flush()
+    counts = []
+    for line in child.stdout:
+        value = json.loads(line)
+        if value["type"] == "Found":
+            counts.append(len(value["hits"]))
+        elif value["ended"]:
+            break
+    child.communicate(timeout=20)
+    assert sum(counts) == 350
+    assert max(counts) <= 100
