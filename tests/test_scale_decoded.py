@@ -14,7 +14,7 @@ import pytest
 from tests import generate
 from tests.rivumi_cases import make
 
-from refold.core.formats import wire_decoder
+from refold.core.formats import exact, wire_decoder
 from refold.core.formats.wire_quick import WireLine, read_wire, read_wire_lines
 from refold.core.records import Message, MetaRecord, UserRecord
 from refold.core.store.catalog import Catalog, Root
@@ -42,6 +42,19 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(wire_decoder, "read_wire", counting)
     monkeypatch.setattr(wire_decoder, "read_wire_lines", counting_lines)
     return sizes
+
+
+def test_a_list_of_plain_runs_reads_no_line_the_slow_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate.small_runs(tmp_path, 10)
+    slowly: list[bytes] = []
+    monkeypatch.setattr(exact, "parse", slowly.append)
+    catalog = Catalog((Root(tmp_path, "refold", "--root"),), cache=None)
+    rows = {row.id: row for row in catalog.scan() if isinstance(row, RunSummary)}
+    assert len(rows) == 10
+    assert all(row.complete and row.prompt and row.model and row.turns for row in rows.values())
+    assert not slowly
 
 
 @pytest.fixture

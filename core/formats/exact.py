@@ -1,6 +1,7 @@
 """A whole line read exactly as the original reads it: slower, and right for every line.
 
-The quick reading in `neutral_quick` and `wire_quick` refuses whatever is unusual; then this one decides.
+The quick reading in `neutral_quick`, `wire_quick` and `meta_quick` refuses whatever is unusual; then this one
+decides.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from refold.core.errors import BadRecord
 from refold.core.formats.fields import MAX_SEQ, flag_of, is_time, members, text_of, whole_of
+from refold.core.formats.meta_quick import PROVIDER_VERSION, read_meta
 from refold.core.formats.neutral import Block, ToolResult
 from refold.core.formats.tolerant import Node, parse, plain
 from refold.core.records import (
@@ -30,9 +32,6 @@ from refold.core.records import (
     UnknownRecord,
     UserRecord,
 )
-
-PROVIDER_VERSION = 3
-"""Since this version a fingerprint names its provider (formats/fisk-ai.md 2.5)."""
 
 _META = b'.meta"'
 _OPENING = 200
@@ -355,7 +354,10 @@ def _read(line: bytes, dialect: Dialect) -> Record:
     return IncompleteRecord(kind, seq=seq, time=time)
 
 
-_read_again = lru_cache(maxsize=2)(_read)
+@lru_cache(maxsize=2)
+def _read_again(line: bytes, dialect: Dialect) -> Record:
+    found = read_meta(line, f"{dialect.prefix}meta", timed=dialect.native)
+    return _read(line, dialect) if found is None else found
 
 
 def _fork_origin(node: Node) -> ForkOrigin | None:

@@ -34,6 +34,7 @@ class LineDecoder(ABC):
         self._assistant = f"{dialect.prefix}assistant"
         self._user = f"{dialect.prefix}user"
         self._result = f"{dialect.prefix}tool_result"
+        self._terminal = f"{dialect.prefix}terminal"
 
     @property
     def readable(self) -> bool:

@@ -91,8 +91,15 @@ class AnswerPart(_Counted, gc=False):
     remote: bool = False
 
 
+class TerminalPart(_Counted, gc=False):
+    """The payload of an end."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class WireLine(Struct, forbid_unknown_fields=True, gc=False):
-    """One line with a message or result; meta and terminal records, one or two a run, are read exactly."""
+    """One line; meta records are read elsewhere."""
 
     seq: int
     protocol: str
@@ -100,6 +107,7 @@ class WireLine(Struct, forbid_unknown_fields=True, gc=False):
     assistant: AssistantPart | None = None
     tool_result: AnswerPart | None = None
     user: UserPart | None = None
+    terminal: TerminalPart | None = None
 
 
 _decode = msgspec.json.Decoder(WireLine).decode
@@ -122,6 +130,8 @@ def read_wire(line: bytes) -> WireLine | None:
             return None
         return found
     payload = found.assistant or found.user
+    if payload is None and found.terminal is not None:
+        return found if made == 1 else None
     if payload is None or made != 2 or (_hidden_bytes(payload.message.content) > FLAT and too_deep(line)):
         return None
     return found
@@ -130,15 +140,16 @@ def read_wire(line: bytes) -> WireLine | None:
 def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
     """Read lines as `read_wire` does, up to the first one of another shape; many at once are read quicker."""
     found: list[WireLine] = []
+    made = 0
     with _one_at_a_time:
         try:
             for line in lines:
                 one = _decode(line)
                 found.append(one)
+                made = len(_made)
         except (msgspec.MsgspecError, RecursionError):
             pass
         finally:
-            made = len(_made)
             _made.clear()
     usual = 0
     for line, one in zip(lines, found, strict=False):
@@ -148,6 +159,9 @@ def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
         elif (payload := one.assistant or one.user) is not None:
             usual += 2
             hidden = _hidden_bytes(payload.message.content)
+        elif one.terminal is not None:
+            usual += 1
+            hidden = 0
         else:
             break
         if hidden > FLAT or not 0 < one.seq <= MAX_SEQ:

@@ -78,7 +78,7 @@ class RunReader:
         self._head = self._read_head()
         self.format: Format = self._format()
         self.decoder: Decoder = self.format.decoder(self._head)
-        self._has_decoder = False
+        self._has_decoder = len(self._head) >= HEAD_BYTES
         self._builder: AnyBuilder = self._new_builder()
         self._scanner = Scanner(self._pread)
         self._has_tail = False
