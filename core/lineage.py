@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.core.prices import Bill, Price, Spent, bill
+from refold.core.prices import SEVERAL, Bill, Price, Spent, bill
 from refold.core.records import ForkOrigin, Json
 
 ParentState: TypeAlias = Literal["none", "same", "moved", "rewritten", "unchecked", "missing", "circle"]
@@ -214,7 +214,7 @@ def _walk(
 def bill_of_kin(kin: Kin, sums: Sums, prices: Mapping[str, Price]) -> Bill:
     """Give what a stretch of a run cost."""
     if kin.models > 1:
-        return Bill(None, unknown=("one model: several took tokens",))
+        return Bill(None, reason=SEVERAL)
     return bill(prices, ((kin.model, sums.spent),))
 
 
@@ -225,7 +225,7 @@ def bill_of_family(tree: Tree, prices: Mapping[str, Price]) -> Bill:
     """
     own = [(branch.kin, branch.kin.own) for branch in tree.rows if branch.kin.path]
     if any(kin.models > 1 for kin, _ in own):
-        return Bill(None, unknown=("one model a run: several took tokens",))
+        return Bill(None, reason=SEVERAL)
     return bill(prices, ((kin.model, sums.spent) for kin, sums in own if sums is not None))
 
 

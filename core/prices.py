@@ -9,6 +9,8 @@ import msgspec
 from refold.core.records import Json
 
 _MILLION = 1_000_000
+SEVERAL = "several models took tokens: how many each of them took is not known here"
+_LESS = "the recorded sums of tokens grow smaller"
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -54,8 +56,10 @@ class Bill(msgspec.Struct, frozen=True):
     amount: float | None
     """None where it is not known."""
     currency: str = ""
-    unknown: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     """What the table lacks, as keys of it."""
+    reason: str = ""
+    """Why it cannot be said whatever the table holds; empty where it could be."""
 
 
 def bill(prices: Mapping[str, Price], spent: Iterable[tuple[str, Spent]]) -> Bill:
@@ -66,14 +70,21 @@ def bill(prices: Mapping[str, Price], spent: Iterable[tuple[str, Spent]]) -> Bil
         spent: The models with what each of them took.
     """
     total = 0.0
-    unknown: dict[str, None] = {}
+    missing: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     currencies: dict[str, None] = {}
     for model, took in spent:
         if took == Spent():
             continue
+        if min(took.input, took.output, took.cache_read, took.cache_create) < 0:
+            reasons[_LESS] = None
+            continue
+        if not model:
+            reasons["no model is recorded"] = None
+            continue
         price = prices.get(model)
         if price is None:
-            unknown[f'prices."{model}"' if model else "a model: none is recorded"] = None
+            missing[f'prices."{model}"'] = None
             continue
         currencies[price.currency] = None
         for name, tokens in (
@@ -86,22 +97,27 @@ def bill(prices: Mapping[str, Price], spent: Iterable[tuple[str, Spent]]) -> Bil
             if each is not None:
                 total += tokens * each / _MILLION
             elif tokens:
-                unknown[f'prices."{model}".{name}'] = None
+                missing[f'prices."{model}".{name}'] = None
     if len(currencies) > 1:
-        unknown["one currency for all models"] = None
-    if unknown:
-        return Bill(None, unknown=tuple(unknown))
+        reasons["its models are paid in several currencies"] = None
+    if missing or reasons:
+        return Bill(None, missing=tuple(missing), reason="; ".join(reasons))
     return Bill(total, next(iter(currencies), ""))
 
 
 def bill_json(found: Bill) -> dict[str, Json]:
     """Give a bill for scripts."""
-    return {"amount": found.amount, "currency": found.currency, "unknown": list(found.unknown)}
+    return {
+        "amount": found.amount,
+        "currency": found.currency,
+        "unknown": list(found.missing),
+        "reason": found.reason or None,
+    }
 
 
 def filled(price: Price | None, last: Spent) -> float | None:
     """Give how much of what the model can be sent the last turn has filled; None where that is not known."""
-    return last.sent / price.context if price is not None and price.context > 0 else None
+    return last.sent / price.context if price is not None and price.context > 0 and last.sent >= 0 else None
 
 
 def by_model(models: Sequence[tuple[int, str]], spent: Sequence[Spent]) -> list[tuple[str, Spent]]:

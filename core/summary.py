@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from refold.core.keeping import NOTHING, Kept
-from refold.core.prices import Bill, Price, Spent, bill
+from refold.core.prices import SEVERAL, Bill, Price, Spent, bill
 from refold.core.records import Json
 from refold.core.status import StatusName
 
@@ -82,7 +82,7 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def bill_of(row: RunSummary, prices: Mapping[str, Price]) -> tuple[Bill, Bill]:
     """Give what a run cost, and what of it a fork took over from its parent."""
     if row.models > 1:
-        return Bill(None, unknown=("one model: several took tokens",)), Bill(None)
+        return Bill(None, reason=SEVERAL), Bill(None)
     whole = Spent(row.spent_input, row.spent_output, row.spent_cache_read, row.spent_cache_create)
     part = Spent(
         row.inherited_input, row.inherited_output, row.inherited_cache_read, row.inherited_cache_create

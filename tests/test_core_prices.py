@@ -35,11 +35,30 @@ def test_a_bill_is_the_sum_of_all_kinds() -> None:
 
 
 def test_what_the_table_lacks_is_named_and_nothing_is_worked_out() -> None:
-    assert bill({}, [("gpt-5", Spent(1))]) == Bill(None, unknown=('prices."gpt-5"',))
+    assert bill({}, [("gpt-5", Spent(1))]) == Bill(None, missing=('prices."gpt-5"',))
     found = bill(PRICES, [("gpt-5", Spent(1, 1, 1, 1))])
-    assert found == Bill(None, unknown=('prices."gpt-5".cache_create',))
+    assert found == Bill(None, missing=('prices."gpt-5".cache_create',))
     two = {**PRICES, "other": Price(1.0, 1.0, currency="EUR")}
-    assert bill(two, [("gpt-5", Spent(1)), ("other", Spent(1))]).unknown == ("one currency for all models",)
+    assert bill(two, [("gpt-5", Spent(1)), ("other", Spent(1))]) == Bill(
+        None, reason="its models are paid in several currencies"
+    )
+
+
+def test_what_no_table_can_help_is_a_reason_and_no_key_of_it() -> None:
+    assert bill({}, [("", Spent(1))]) == Bill(None, reason="no model is recorded")
+    both = bill({}, [("", Spent(1)), ("gpt-5", Spent(1))])
+    assert both == Bill(None, missing=('prices."gpt-5"',), reason="no model is recorded")
+    assert said(Money(both, both)).strip() == (
+        'cost          no [prices."gpt-5"] configured; not known: no model is recorded'
+    )
+
+
+def test_sums_that_grow_smaller_cost_nobody_knows_what() -> None:
+    models = [(0, "gpt-5"), (4, "gpt-5")]
+    found = bill(PRICES, by_model(models, [Spent(1_000), Spent(900)]))
+    assert found == Bill(None, reason="the recorded sums of tokens grow smaller")
+    assert bill(PRICES, [("gpt-5", Spent(5, output=-1))]).amount is None
+    assert filled(GPT, Spent(-1)) is None
 
 
 @given(st.lists(SPENT, min_size=1, max_size=5))
@@ -77,7 +96,7 @@ def test_state_says_what_a_run_cost_up_to_the_cursor(tmp_path: Path) -> None:
             "  cost          0.0035 USD  of 0.0052 USD in all\n  context       13%  1,300 of 10k tokens sent"
         )
         assert money_json(money) == {
-            "amount": pytest.approx(0.00348), "currency": "USD", "unknown": [],
+            "amount": pytest.approx(0.00348), "currency": "USD", "unknown": [], "reason": None,
             "inherited": None, "run": pytest.approx(0.00522), "context": 0.13,
         }  # fmt: skip
         unknown = reading.money(item, {})
@@ -179,7 +198,7 @@ def test_commands_say_cost_only_where_there_are_prices(
         'columns = ["id", "cost"]\n[prices."gpt-5"]\ninput = 1\noutput = 10\ncache_read = 0.1\n'
     )
     assert answer(*listing)["cost"] == {
-        "amount": pytest.approx(0.00522), "currency": "", "unknown": [], "inherited": 0.0,
+        "amount": pytest.approx(0.00522), "currency": "", "unknown": [], "reason": None, "inherited": 0.0,
     }  # fmt: skip
     cost = answer("state", str(path), "--json", "--at", "5")["cost"]
     assert isinstance(cost, dict)

@@ -81,16 +81,17 @@ def money_lines(money: Money, width: int) -> Iterator[Line]:
     """Give the lines of cost and context."""
     here = money.here
     if here.amount is None:
-        keys = ", ".join(f"[{key}]" for key in here.unknown)
-        yield from _row("cost", (cell(f"no {keys} configured", "dim", 400),), width)
+        lacks = f"no {', '.join(f'[{key}]' for key in here.missing)} configured" if here.missing else ""
+        why = f"not known: {here.reason}" if here.reason else ""
+        yield from _row("cost", (cell("; ".join(filter(None, (lacks, why))), "dim", 400),), width)
     else:
         cells = [cell(amount(here))]
         if money.whole.amount is not None and money.whole != here:
             cells.append(cell(f"  of {amount(money.whole)} in all", "dim"))
         if money.inherited is not None and money.inherited.amount:
             own = here.amount - money.inherited.amount
-            text = f"  {amount(money.inherited)} inherited, {_number(own)} own"
-            cells.append(cell(text, "fork"))
+            text = f"  {amount(money.inherited)} inherited"
+            cells.append(cell(text if own < 0 else f"{text}, {_number(own)} own", "fork"))
         yield from _row("cost", cells, width)
     share = filled(money.price, money.last)
     if share is not None and money.price is not None:
