@@ -73,8 +73,8 @@ class Texts(Protocol):
     def raw_part(self, item: int, start: int, size: int | None = None) -> bytes:
         """Give some bytes of an item, counted from its own start."""
 
-    def inputs(self, item: int) -> Sequence[Json]:
-        """Give what the calls of an item were given."""
+    def calls(self, item: int) -> Sequence[tuple[str, Json]]:
+        """Give tool and arguments of the calls of an item."""
 
 
 class Slow(NamedTuple):
@@ -153,7 +153,7 @@ def names_a_file(search: Search, timeline: Timeline, texts: Texts, item: int) ->
         return False
     if timeline.columns.length[item] > _DECODED:
         return True
-    return any(names_file(given, search.query) for given in texts.inputs(item))
+    return any(names_file(tool, given, search.query) for tool, given in texts.calls(item))
 
 
 def _condition(text: str, now: float, zone: tzinfo | None) -> Condition | None:

@@ -116,6 +116,7 @@ _PATCHES: Final = ("patch", "diff", "input", "unifieddiff", "patchtext", "comman
 _LISTS: Final = ("edits", "changes", "replacements")
 _SOURCES: Final = ("source", "oldpath", "from", "src", "sourcepath", "path", "filepath")
 _TARGETS: Final = ("destination", "newpath", "to", "dst", "dest", "target", "destinationpath", "newfilepath")
+_PATH_KEYS: Final = frozenset((*_PATHS, *_SOURCES, *_TARGETS))
 _EVERY: Final = ("replaceall", "all", "every", "global")
 _LINES: Final = ("startline", "endline", "linestart", "lineend", "line", "linenumber")
 
@@ -130,6 +131,11 @@ _NO_EDITS: Final = frozenset({"preview", "dry", "validate", "list", "search", "g
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _KEY: Final = re.compile(r"[^a-z0-9]")
+
+
+def is_path_key(key: str) -> bool:
+    """Say whether an argument of this name is a path wherever it is one of an edit."""
+    return _plain_key(key[:100]) in _PATH_KEYS
 
 
 def edits_of(name: str, arguments: Json) -> tuple[Edit, ...]:

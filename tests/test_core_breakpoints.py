@@ -41,15 +41,16 @@ class Texts:
         self.reader = reader
         self.raw_part = reader.raw_part
 
-    def inputs(self, item: int) -> Sequence[Json]:
+    def calls(self, item: int) -> Sequence[tuple[str, Json]]:
         if isinstance(self.reader, SessionReader):
-            return [self.reader.event(item).data.get("arguments")]
+            data = self.reader.event(item).data
+            return [(str(data.get("name")), data.get("arguments"))]
         try:
             record = self.reader.record(item)
         except BadRecord:
             return ()
         found = isinstance(record, AssistantRecord)
-        return [block.input for block in read_blocks(record.message.content)] if found else ()  # type: ignore[union-attr]
+        return [(block.name, block.input) for block in read_blocks(record.message.content)] if found else ()  # type: ignore[union-attr]
 
 
 def ends(seeking: Seeking[Condition | None] | Seeking[bool]) -> int | None:
@@ -437,3 +438,29 @@ def test_looking_tells_how_far_it_is_and_stops_between_steps(tmp_path: Path) -> 
         assert told == sorted(told)
         assert seeking.progress == 1.0
         assert seeking.found is None
+
+
+PATCH = "*** Begin Patch\n*** Update File: src/auth.py\n@@\n-a\n+user.py\n*** End Patch\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("write_file", {"uri": "file:///src/auth.py", "content": "user.py"}),
+        ("move_file", {"src": "src/auth.py", "dst": "b.py"}),
+        ("move_file", {"src": "b.py", "dst": "src/auth.py"}),
+        ("apply_patch", {"input": PATCH}),
+        ("apply_patch", PATCH),
+        ("shell", {"command": ["apply_patch", PATCH]}),
+        ("write_file", {"targetFile": "src/auth.py", "content": "user.py"}),
+        ("run", {"command": "python src/auth.py"}),
+        ("look", {"src": "src/auth.py", "query": "user.py"}),
+    ],
+)
+def test_a_stop_at_a_file_sees_what_the_changes_see(tmp_path: Path, tool: str, given: Json) -> None:
+    block: dict[str, object] = {"type": "tool_use", "id": "c1", "name": tool, "input": given}
+    records = [story.meta(1, "files", "Edit."), story.assistant(2, 0, block), story.result(3, "c1", "ok")]
+    with RunReader.open(story.write(tmp_path / "files.json", records)) as reader:
+        reader.index_all()
+        assert stops(reader, "file:AUTH.py") == [1]
+        assert stops(reader, "file:user.py") == []

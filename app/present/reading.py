@@ -87,15 +87,16 @@ class Reading(ReadingChanges):
         length = max(0, where.end - where.start - start)
         return self.reader.bytes_at(where.start + start, length if size is None else min(size, length))
 
-    def inputs(self, item: int) -> Sequence[Json]:
-        """Give what the calls of an item were given; nothing where it cannot be read."""
+    def calls(self, item: int) -> Sequence[tuple[str, Json]]:
+        """Give tool and arguments of the calls of an item; nothing where it cannot be read."""
         try:
             record = self.reader.record(item)
         except BadRecord:
             return ()
         if not isinstance(record, AssistantRecord):
             return ()
-        return [block.input for block in read_blocks(record.message.content) if block.kind == "call"]
+        blocks = read_blocks(record.message.content)
+        return [(block.name, block.input) for block in blocks if block.kind == "call"]
 
     @property
     def inherited_to(self) -> int | None:

@@ -80,12 +80,14 @@ class SessionReading(Reading):
         """Why there are no rows."""
         return f"no events: {self._session.log_problem or 'events.jsonl is empty'}"
 
-    def inputs(self, item: int) -> Sequence[Json]:
-        """Give what the call of an event was given; nothing where it is none, or cannot be read."""
+    def calls(self, item: int) -> Sequence[tuple[str, Json]]:
+        """Give tool and arguments of the call of an event; nothing where it is none, or cannot be read."""
         try:
-            return [self._session.event(item).data.get("arguments")]
+            data = self._session.event(item).data
         except BadRecord:
             return ()
+        name = data.get("name")
+        return [(name if isinstance(name, str) else "", data.get("arguments"))]
 
     def rows(self) -> TimelineRows:
         """Give the rows of the timeline list."""
