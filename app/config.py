@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -15,10 +16,32 @@ from refold.app.agents import PLACEHOLDERS
 from refold.app.keys import ROWS
 from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
+from refold.core.store.files import odd_kind, read_range
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MAX_BYTES = 1_000_000
 LEAST_ALLOWED = 4
 """So many characters of what is no secret must stand in the file."""
+HIGHEST_PRICE = 1e9
+"""For a million tokens, in whatever currency."""
+LEAST_CONTEXT = 256
+LARGEST_CONTEXT = 1_000_000_000
+"""Tokens."""
+_TYPES = {
+    "string_type": "text in quotes",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number, and neither inf nor nan",
+    "list_type": "a list in [ ]",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+"""What must stand where something of another type does, by the name of the error."""
 
 
 class ConfigError(RefoldError):
@@ -99,12 +122,19 @@ class PriceConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cache_read: float | None = Field(default=None, ge=0)
-    cache_create: float | None = Field(default=None, ge=0)
-    context: int = Field(default=0, ge=0)
+    input: float = Field(ge=0, le=HIGHEST_PRICE)
+    output: float = Field(ge=0, le=HIGHEST_PRICE)
+    cache_read: float | None = Field(default=None, ge=0, le=HIGHEST_PRICE)
+    cache_create: float | None = Field(default=None, ge=0, le=HIGHEST_PRICE)
+    context: int = Field(default=0, ge=0, le=LARGEST_CONTEXT)
     currency: str = Field(default="", max_length=16)
+
+    @field_validator("context")
+    @classmethod
+    def _holds_a_prompt(cls, value: int) -> int:
+        if 0 < value < LEAST_CONTEXT:
+            raise ValueError(f"must be a number of tokens from {LEAST_CONTEXT:,} on, not {value}")
+        return value
 
 
 class Config(BaseModel):
@@ -158,11 +188,7 @@ def read(path: Path) -> Config:
     Raises:
         ConfigError: it cannot be read, is not TOML, or says something unknown.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from error
+    data = _bytes(path)
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
     try:
@@ -183,19 +209,50 @@ def read(path: Path) -> Config:
         first = error.errors(include_url=False)[0]
         key = first["loc"]
         raise ConfigError(
-            f"{path}:{_line_of(text, key)}: {_dotted(key)}: {_sentence(first['type'], first['msg'])}",
+            f"{path}:{_line_of(text, key)}: {_dotted(key)}: {_sentence(first)}",
             remedy="`refold config` prints the settings in effect",
         ) from error
+
+
+def _bytes(path: Path) -> bytes:
+    """Read the file, which may be a link; a pipe in its place is not waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            kind = odd_kind(os.fstat(fd).st_mode)
+            data = b"" if kind else read_range(fd, 0, MAX_BYTES + 1, path)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from error
+    if kind:
+        raise ConfigError(f"{path}: {kind}, not a file", remedy="move it away: settings are a plain file")
+    return data
 
 
 def _dotted(key: Sequence[int | str]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).lstrip(".")
 
 
-def _sentence(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "no such setting"
-    message = message.removeprefix("Value error, ")
+def _sentence(error: ErrorDetails) -> str:
+    """Say in our words what is wrong with a value; its own words are those of the library."""
+    kind, bounds = error["type"], error.get("ctx", {})
+    if kind in _TYPES:
+        return f"must be {_TYPES[kind]}"
+    match kind:
+        case "extra_forbidden":
+            return "no such setting"
+        case "missing":
+            return "is missing"
+        case "greater_than_equal":
+            return f"must be at least {bounds['ge']:,.0f}"
+        case "less_than_equal":
+            return f"must be at most {bounds['le']:,.0f}"
+        case "string_too_long":
+            return f"must have at most {bounds['max_length']} characters"
+        case "literal_error":
+            return f"must be {bounds['expected']}"
+    message = error["msg"].removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
 

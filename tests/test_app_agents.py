@@ -193,7 +193,7 @@ def test_an_entry_says_only_what_is_different() -> None:
         ("[agents.x]\nresume = []", "agents.x.resume: the first word must be the program"),
         ('[agents.x]\nresume = [""]', "the first word must be the program"),
         ('[agents.x]\nresume = ["a", "{idd}"]', "no placeholder is called 'idd'; did you mean id?"),
-        ('[agents.x]\nresume = "a {id}"', "agents.x.resume: input should be a valid list"),
+        ('[agents.x]\nresume = "a {id}"', "agents.x.resume: must be a list"),
         ('[agents.x]\nagent = "a:b"\nresume = ["a"]', "leave the argument lists out"),
         ('[agents.x]\nformat = "other"', "agents.x.format"),
         ('[agents.x]\neffects = { a = "maybe" }', "agents.x.effects.a"),

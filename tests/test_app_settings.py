@@ -187,15 +187,19 @@ roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("theme = 3", 1, ["theme", "valid string"]),
+        ("roots = [3]", 1, ["roots[0]", "must be a table"]),
+        ("columns = 3", 1, ["columns", "must be a list"]),
+        ("columns = [3]", 1, ["columns[0]", "must be text"]),
+        ("utc = 1", 1, ["utc", "must be true or false"]),
+        ("theme = 3", 1, ["theme", "text in quotes"]),
         ("# a\n\n\ncolour = 1\n", 4, ["colour", "no such setting"]),
-        ('utc = "yes"', 1, ["utc", "valid boolean"]),
-        ('theme = "x"\n[keys]\n# c\n"run.search" = 5\n', 4, ["keys.run.search", "valid string"]),
+        ('utc = "yes"', 1, ["utc", "true or false"]),
+        ('theme = "x"\n[keys]\n# c\n"run.search" = 5\n', 4, ["keys.run.search", "text in quotes"]),
         ('[keys]\n"run.serch" = "f"\n', 1, ["keys", "run.serch", "did you mean run.search"]),
         ('columns = [\n"id",\n"statsu"]', 1, ["columns", "did you mean status"]),
         ('roots = [\n  "a",\n  7,\n]\n', 1, ["roots[1]"]),
         ('[[roots]]\npath = "a"\n\n[[roots]]\npath = "b"\nformat = "x"\n', 6, ["roots[1].format", "fisk-ai"]),
-        ('[[roots]]\npath = "a"\n[[roots]]\nformat = "refold"\n', 3, ["roots[1].path", "required"]),
+        ('[[roots]]\npath = "a"\n[[roots]]\nformat = "refold"\n', 3, ["roots[1].path", "is missing"]),
         ('theme = """\nutc = 7\n"""\nutc = 7\n', 4, ["utc"]),
         ("theme = \n", 1, ["invalid value"]),
         ("a = 1\na = 2\n", 2, ["overwrite"]),
@@ -258,3 +262,15 @@ def test_a_log_that_cannot_be_written_is_no_second_fault(tmp_path: Path) -> None
 def test_a_configured_directory_may_hold_runs_of_rivumi(tmp_path: Path) -> None:
     config(tmp_path, 'roots = [{path = "/runs", format = "rivumi"}]')
     assert [(str(r.path), r.hint) for r in load(environ=environ(tmp_path)).roots[4:]] == [("/runs", "rivumi")]
+
+
+def test_a_pipe_in_the_place_of_the_configuration_is_refused_and_a_link_is_followed(tmp_path: Path) -> None:
+    file = config(tmp_path, "utc = true")
+    real = file.rename(tmp_path / "dotfile")
+    file.symlink_to(real)
+    assert load(Options(), environ(tmp_path)).utc
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match="a named pipe, not a file") as refused:
+        load(Options(), environ(tmp_path))
+    assert refused.value.remedy

@@ -156,10 +156,14 @@ def test_amounts(found: Bill, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[prices."m"]\ninput = 1\n', 'config.toml:1: prices.m.output: field required'),
-        ('[prices."m"]\ninput = -1\noutput = 1\n', "config.toml:2: prices.m.input: input should be greater"),
-        ('[prices."m"]\ninput = "1"\noutput = 1\n', "config.toml:2: prices.m.input: input should be"),
-        ('[prices."m"]\ninput = nan\noutput = 1\n', "config.toml:2: prices.m.input: input should be"),
+        ('[prices."m"]\ninput = 1\n', 'config.toml:1: prices.m.output: is missing'),
+        ('[prices."m"]\ninput = -1\noutput = 1\n', "config.toml:2: prices.m.input: must be at least 0"),
+        ('[prices."m"]\ninput = "1"\noutput = 1\n', "config.toml:2: prices.m.input: must be a number"),
+        ('[prices."m"]\ninput = nan\noutput = 1\n', "config.toml:2: prices.m.input: must be a number"),
+        ('[prices."m"]\ninput = 1e308\noutput = 1\n', "config.toml:2: prices.m.input: must be at most 1,"),
+        ('[prices."m"]\ninput = 1\noutput = 1\ncontext = 1\n', "config.toml:4: prices.m.context: must be a"),
+        ('prices.m = 3\n', "config.toml:1: prices.m: must be a table"),
+        ('prices = [1]\n', "config.toml:1: prices: must be a table"),
         ('[prices."m"]\ninput = 1\noutput = 1\ncash = 1\n', "config.toml:4: prices.m.cash: no such setting"),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ and deleting the directory changes nothing (design/speed.md 3 "Cache"). Runs wit
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold.core.errors import RefoldError
-from refold.core.store.files import private_directory, replace_atomically
+from refold.core.store.files import open_regular, private_directory, replace_atomically
 from refold.core.version import __version__
 
 SMALLEST = 1 << 20
@@ -67,7 +68,8 @@ def save(cache: Path, place: Place, snapshot: bytes) -> bool:
 def load(cache: Path, device: int, inode: int) -> tuple[Place, msgspec.Raw] | None:
     """Give what was kept for a file, or None; whether it still fits is for the caller to see."""
     try:
-        entry = msgspec.msgpack.decode(_file(cache, device, inode).read_bytes(), type=_Entry)
-    except (OSError, msgspec.MsgspecError, ValueError):
+        with os.fdopen(open_regular(_file(cache, device, inode)), "rb") as file:
+            entry = msgspec.msgpack.decode(file.read(), type=_Entry)
+    except (OSError, RefoldError, msgspec.MsgspecError, ValueError):
         return None
     return (Place(*entry.place), entry.snapshot) if entry.layout == _LAYOUT else None

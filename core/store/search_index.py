@@ -471,7 +471,8 @@ def _require_rules(path: Path, database: sqlite3.Connection) -> None:
 def _take_lock(cache: Path) -> int:
     try:
         private_directory(cache)
-        lock = os.open(cache / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        lock = os.open(cache / LOCK, flags, 0o600)
     except (OSError, StoreError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexProblem(f"the cache cannot be written: {why}") from error
