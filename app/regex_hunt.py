@@ -21,8 +21,8 @@ _MOST: Final = 512
 """Records in one chunk."""
 _PATIENCE: Final = 10.0
 """Seconds after which a process that says nothing is given up; it gives up an expression long before."""
-_MARKED: Final = 64
-"""So many different matches are marked."""
+_MARKED: Final = 100_000
+"""In so many records what was matched is marked."""
 
 
 class RegexHunt(Hits):
@@ -40,19 +40,25 @@ class RegexHunt(Hits):
         super().__init__(query)
         self.problem = ""
         """Why the search ended early."""
-        self.pattern: re.Pattern[str] | None = None
-        """The texts that were matched, as far as they are known."""
         self._reader = reader
         self._expression = expression
         self._start = start
         self._upto = 0
-        self._texts: set[str] = set()
+        self._texts: dict[int, list[str]] = {}
+        """What was matched in each item: in another one the same text may be no match."""
         self._child: OwnChild | None = None
 
     @property
     def outstanding(self) -> bool:
         """Whether there are items that came after the search was done."""
         return not self.problem and (not self.complete or self._upto < self._reader.timeline.items)
+
+    def pattern_at(self, item: int) -> re.Pattern[str] | None:
+        """Give the texts that were matched in an item, as far as they are known."""
+        texts = self._texts.get(item) if self.place(item) is not None else None
+        if not texts:
+            return None
+        return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
 
     async def work(self, changed: Callable[[], None]) -> None:
         """Look at what is outstanding; `changed` is called after each piece."""
@@ -93,10 +99,8 @@ class RegexHunt(Hits):
             return
         for item, texts in said.found:
             self._add(item)
-            if len(self._texts) < _MARKED and not self._texts.issuperset(texts):
-                self._texts.update(texts)
-                longest = sorted(self._texts, key=len, reverse=True)
-                self.pattern = re.compile("|".join(map(re.escape, longest)))
+            if len(self._texts) < _MARKED or item in self._texts:
+                self._texts[item] = texts
         self.problem = said.problem
         if said.slow is not None:
             seq = self._reader.timeline.seq(said.slow)

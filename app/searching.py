@@ -91,6 +91,9 @@ class Searching:
             cache = None if settings.cache_dir is None else str(settings.cache_dir)
             self._child.tell(spoken(Where(roots, cache)))
             if self.query is not None:
+                # It begins again: what the one before it found is found once more.
+                self._hits, self._ranked, self.reach = [], [], None
+                self.is_searching = True
                 self._child.tell(spoken(Ask(self._number, self.query.source)))
             async for value in self._child.each():
                 self._take(said(value))

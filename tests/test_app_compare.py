@@ -424,7 +424,17 @@ async def test_two_points_of_an_open_run_are_compared(given: Settings) -> None:
         await pilot.press("C", "colon", "4", "enter", "C")
         await read(pilot)
         assert "compare fix-add@4 with fix-add@8" in shown(app)[0]
+        assert not app._notifications
         assert app.background_faults == []
+
+
+async def test_two_points_of_a_run_with_a_long_id_are_named_on_a_narrow_screen(given: Settings) -> None:
+    name = "2JfKqX8w1" * 7
+    Path(f"{name}.json").write_bytes(Path("fix-add.json").read_bytes())
+    app = of(given, name, name, 4, 8)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await read(pilot)
+        assert shown(app)[1].count("@4") == shown(app)[1].count("@8") == 1
 
 
 async def test_forks_of_one_parent_are_compared_with_each_other(given: Settings) -> None:

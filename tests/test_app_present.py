@@ -139,7 +139,7 @@ class TestRows:
 
     def test_matches_stand_out(self, tmp_path: Path) -> None:
         rows = told(tmp_path, story.fix_add()).rows()
-        rows.search = text_pattern("SIGN")
+        rows.search = lambda _: text_pattern("SIGN")
         assert [text for text, role in rows.line(4, 100) if role == "match"] == ["sign"]
 
     def test_times_stand_only_where_they_are_recorded(self, tmp_path: Path, journals: Path) -> None:

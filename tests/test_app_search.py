@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests import run_story as story
-from tests.on_screen import until
+from tests.on_screen import shown, until
 from tests.search_story import hits as found_in
 from tests.search_story import journal, record, session
 from tests.test_readonly import picture
@@ -139,6 +139,13 @@ async def test_what_a_run_says_cannot_reach_the_terminal(store: Path) -> None:
         assert "␛[31m" in said
 
 
+async def test_the_footer_says_what_the_keys_of_the_prompt_do(store: Path) -> None:
+    async with opened(store) as (pilot, screen):
+        await until(pilot, lambda: "esc back" in shown(pilot.app)[-1])
+        await search(pilot, screen, "ledger")
+        await until(pilot, lambda: "enter open  esc all words away" in shown(pilot.app)[-1])
+
+
 async def test_escape_takes_the_words_away_and_then_leaves(store: Path) -> None:
     made = settings(store)
     async with RefoldApp(made, lambda: RunsScreen(made)).run_test(size=(100, 30)) as pilot:
@@ -208,6 +215,8 @@ async def test_another_refold_that_builds_and_a_dying_child_end_nothing(store: P
             assert child is not None
             os.kill(child.pid, 9)
             await until(pilot, lambda: screen._searching._child is not child)
+            await until(pilot, lambda: not screen.is_searching and len(screen.listing.rows) > 0)
+            assert len(screen.listing.rows) == 5
             await search(pilot, screen, " july")
             await until(pilot, lambda: len(screen.listing.rows) == 1)
 
@@ -361,8 +370,10 @@ async def test_an_expression_is_found_counted_and_walked_through(tmp_path: Path)
         first = screen.item
         await pilot.press("n")
         assert screen.item != first
-        assert screen.find.pattern is not None
-        assert screen.find.pattern.pattern == r"calc\.py"
+        assert screen.item is not None
+        pattern = screen.find.pattern_at(screen.item)
+        assert pattern is not None
+        assert pattern.pattern == r"calc\.py"
         await pilot.press("escape")
         assert screen.find.query == ""
 
@@ -407,6 +418,20 @@ async def test_escape_ends_an_expression_at_once(tmp_path: Path) -> None:
         assert screen.find.query == ""
         await until(pilot, lambda: not [w for w in pilot.app.workers if w.group == "search" and w.is_running])
         assert toasts(pilot) == ""
+
+
+async def test_what_an_expression_matched_is_marked_only_where_it_matched(tmp_path: Path) -> None:
+    path = journal(tmp_path / "run.json", [("user", "one"), ("user", "not one")])
+    async with run_opened(path) as (pilot, screen):
+        await expression(pilot, screen, "/^one/")
+        await until(pilot, lambda: " of 1" in top(screen) or "1 found" in top(screen))
+        rows = screen.timeline.rows
+        marked = {
+            plain(line).strip(): [cell.text for cell in line if cell.role == "match"]
+            for line in (rows.line(index, 60) for index in range(len(rows)))
+        }
+        assert [found for text, found in marked.items() if "not one" in text] == [[]]
+        assert [found for found in marked.values() if found] == [["one"]]
 
 
 async def test_an_expression_looks_at_damage_and_at_what_is_added(tmp_path: Path) -> None:

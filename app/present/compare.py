@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, Literal, NamedTuple
 
+from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, span
 from refold.app.present.rows import TimelineRows
+from refold.app.present.runs import middle
 from refold.app.safe import Safe
 from refold.core.compare import Field, fingerprint_fields, state_fields
 from refold.core.records import Json, MetaRecord
@@ -234,13 +236,18 @@ def parting_words(found: Comparison) -> str:
     return "they part at the start" if found.common is None else f"they part after seq {found.common}"
 
 
-def heading(names: tuple[str, str], active: Side, width: int, *, stacked: bool) -> Line:
-    """Name the two runs above their halves; the one that the keys act on stands out."""
+def heading(
+    names: tuple[str, str], ats: tuple[int | None, int | None], active: Side, width: int, *, stacked: bool
+) -> Line:
+    """Name both runs, and the points in them, above their halves; the one that the keys act on stands out."""
     named: list[tuple[Cell, ...]] = []
-    for (side, (mark, role)), name in zip(_SIDES.items(), names, strict=True):
+    most = max(8, (width - _MIDDLE) // 2 - 4)
+    for (side, (mark, role)), name, at in zip(_SIDES.items(), names, ats, strict=True):
         here = side == active
         arrow = Cell(Safe("▸" if here else " "), "accent")
-        named.append((arrow, Cell(Safe(mark), role), cell(name, "strong" if here else "dim", 80)))
+        point = "" if at is None else f"@{at}"
+        shown = Safe(f"{middle(safe.line(name, 80), most - len(point))}{point}")
+        named.append((arrow, Cell(Safe(mark), role), Cell(shown, "strong" if here else "dim")))
     a, b = named
     if stacked:
         return fit((*a, cell("   "), *b), width)

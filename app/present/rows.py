@@ -101,7 +101,7 @@ class TimelineRows:
             partial: The timeline is a window on the end of the run: its sums and links start nowhere.
         """
         self.timeline = timeline
-        self.search: re.Pattern[str] | None = None
+        self.search: Callable[[int], re.Pattern[str] | None] | None = None
         self.added_after: int | None = None
         """The sequence after which the records are new to whoever looks; they are marked."""
         self.forked_at: Container[int] = ()
@@ -150,7 +150,8 @@ class TimelineRows:
         if flagged and code != _UNANSWERED:
             cells.append(Cell(Safe(f"{code}  "), "warn"))
         cells.extend(body)
-        cells = list(marked(tuple(cells), self.search))
+        if self.search is not None:
+            cells = list(marked(tuple(cells), self.search(row.item)))
         if self._inherited_to is not None and row.seq is not None and row.seq <= self._inherited_to:
             cells = [Cell(text, "match" if role == "match" else "dim") for text, role in cells]
         text, role = right

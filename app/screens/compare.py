@@ -229,7 +229,9 @@ class CompareScreen(GroundScreen):
         width = self.listing.scrollable_content_region.width - GUTTER
         if width > 0:
             names = tuple(path.name.removesuffix(".json") for path in self._paths)
-            line = present.heading((names[0], names[1]), self._side, width, stacked=self._stacked)
+            line = present.heading(
+                (names[0], names[1]), self._places, self._side, width, stacked=self._stacked
+            )
             self.query_one("#compare-heading", Words).show((Cell(Safe(" ")), *line))
 
     @on(LineList.Moved, "#differences")

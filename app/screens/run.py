@@ -262,7 +262,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
 
     def _rows(self, reading: Reading) -> TimelineRows:
         rows = reading.rows()
-        rows.search = self.find.pattern
+        rows.search = self.find.pattern_at
         rows.added_after, rows.forked_at, rows.noted = self.added_after, self.forked_at, self.noted
         return rows
 

@@ -30,18 +30,25 @@ class RunFind:
         """What is searched for; empty while nothing is."""
         self._hunt: Hunt | RegexHunt | None = None
 
-    @property
-    def pattern(self) -> re.Pattern[str] | None:
-        """The matches in what is shown."""
+    def pattern_at(self, item: int) -> re.Pattern[str] | None:
+        """Give what is marked where an item is shown; None where nothing is."""
         if not self.query:
             return None
         from refold.app.present.find import Hunt
 
         if self._hunt is not None and not isinstance(self._hunt, Hunt):
-            return self._hunt.pattern
+            return self._hunt.pattern_at(item)
         from refold.core.search import text_pattern
 
         return text_pattern(self.query)
+
+    @property
+    def marks(self) -> tuple[str, int]:
+        """What changes whenever something else is marked."""
+        from refold.app.present.find import Hunt
+
+        grows = self._hunt is not None and not isinstance(self._hunt, Hunt)
+        return self.query, len(self._hunt.hits) if self._hunt is not None and grows else 0
 
     @property
     def found(self) -> bool:

@@ -126,6 +126,7 @@ class RunMovesScreen(RunGoingOnScreen):
 
             first, last = sorted((self._point, seq))
             self._point = None
+            self.app.clear_notifications()  # what the first press told to do is done
             self.app.push_screen(
                 CompareScreen(
                     chosen.path,

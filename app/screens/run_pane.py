@@ -130,7 +130,9 @@ class RunPane(Vertical):
         self._tabs = PaneTabs(id="pane-tabs")
         self._pager = LinePager(id="pane-lines")
         self.view = View()
-        self.pattern: re.Pattern[str] | None = None
+        self.search: Callable[[int], re.Pattern[str] | None] | None = None
+        """Gives what is marked where an item is shown."""
+        self._marked: re.Pattern[str] | None = None
         self._open: PaneName = "record"
         self._at: Place | None = None
         self._request = 0
@@ -270,12 +272,13 @@ class RunPane(Vertical):
 
     async def _fill_lines(self, request: int, place: Place, width: int) -> None:
         lines: list[Line] = []
+        pattern = self._marked = self._pattern(place)
         shown = False
         began = time.perf_counter()
         deadline = began + _SLICE
         for line in self._lines(place, width):
             if line is not None:
-                lines.append(marked(line, self.pattern))
+                lines.append(marked(line, pattern))
             if time.perf_counter() < deadline:
                 continue
             late = time.perf_counter() > began + _LATE
@@ -297,12 +300,22 @@ class RunPane(Vertical):
             )
         if self._open == "changes" and await self._coloured():
             self._ask(0)
-        if self.pattern is not None and self._open == "record":
+        if pattern is not None and self._open == "record":
             found = next(
                 (i for i, line in enumerate(lines) if any(part.role == "match" for part in line)), None
             )
             if found is not None:
                 self.pager.reveal(found)
+
+    @property
+    def is_marked_anew(self) -> bool:
+        """Whether other texts are to be marked than were when the pane was filled."""
+        return self._at is not None and self._pattern(self._at) != self._marked
+
+    def _pattern(self, place: Place) -> re.Pattern[str] | None:
+        if self.search is None or place.row < 0:
+            return None
+        return self.search(place.reading.timeline.row(place.row).item)
 
     @staticmethod
     async def _coloured() -> bool:
@@ -341,7 +354,8 @@ class RunPane(Vertical):
         from refold.app.present.raw import RawRows
 
         rows = RawRows(read, where.end - where.start, where.start, width, as_hex=as_hex)
-        return rows if self.pattern is None else _Marked(rows, self.pattern)
+        pattern = self._marked = self._pattern(place)
+        return rows if pattern is None else _Marked(rows, pattern)
 
     def _show(self, rows: Rows, top: int, place: Place) -> None:
         self._shown = (self._open, place.row)

@@ -29,6 +29,8 @@ class RunSearchScreen(RunMovesScreen):
     pane: RunPane
     _landing: Landing
     _wanted: _Wanted | None = None
+    _marks: tuple[str, int] = ("", 0)
+    """What was marked when rows and pane were drawn for a search."""
 
     def begin_with(self, landing: Landing, text: str, *, pane: PaneName = "record") -> None:
         """Open the run on a place, with a text searched for in it; said before the screen is shown."""
@@ -103,13 +105,15 @@ class RunSearchScreen(RunMovesScreen):
             self._go_to_item(found)
 
     def _mark_matches(self) -> None:
-        pattern = self.find.pattern
-        rows = self.timeline.rows
-        if isinstance(rows, TimelineRows) and rows.search != pattern:
-            rows.search = pattern
+        rows, marks = self.timeline.rows, self.find.marks
+        if marks == self._marks:
+            return
+        before, self._marks = self._marks[0], marks
+        if isinstance(rows, TimelineRows):
+            rows.search = self.find.pattern_at
             self.timeline.refresh_rows()
-        if self.pane.pattern != pattern:
-            self.pane.pattern = pattern
+        self.pane.search = self.find.pattern_at
+        if marks[0] != before or self.pane.is_marked_anew:
             self.pane.fill()
 
 

@@ -238,8 +238,17 @@ class SearchScreen(GroundScreen):
     def action_words(self) -> None:
         """Type words; the hits follow."""
         if not self.prompt.is_open:
+            self._name_keys()
             self.prompt.open(Safe("search"), self._words)
             self.prompt.remark(Safe(present.GRAMMAR) if self.size.width >= 120 else Safe(""))
+
+    def _name_keys(self) -> None:
+        """Say in the footer what the keys of the prompt do now."""
+        self.prompt.hints = {
+            "prompt.accept": "open",
+            "prompt.cancel": "all words away" if self._words else "back",
+        }
+        self.refresh_bindings()
 
     def action_back(self) -> None:
         """Take the words away; where there are none, leave."""
@@ -261,6 +270,7 @@ class SearchScreen(GroundScreen):
         if text == self._words:
             return
         self._words = text
+        self._name_keys()
         if self._asking is not None:
             self._asking.stop()
         self._asking = self.set_timer(_PAUSE, self._ask)

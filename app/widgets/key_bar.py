@@ -12,6 +12,7 @@ from refold.app import keys
 from refold.app.lines import Cell, Line
 from refold.app.safe import Safe, width
 from refold.app.widgets.bars import LineBar
+from refold.app.widgets.prompt_bar import PromptBar
 
 _LAST: Final = "help"
 _OUT: Final = (_LAST, "back", "cancel", "close")
@@ -101,20 +102,21 @@ class KeyBar(LineBar):
             if binding.id is not None and binding.show:
                 bound.setdefault(binding.id, []).append((key, enabled))
         asked = any(row.id in bound for row in keys.rows("prompt"))
+        said = next((bar.hints for bar in self.screen.query(PromptBar) if bar.is_open), {})
         hints: list[_Hint] = []
         for row in keys.TABLE:
             if not row.hint or row.id not in bound or (asked and row.place != "prompt" and row.hint != _LAST):
                 continue
             usual = row.keys.partition(",")[0]
             key, enabled = next((one for one in bound[row.id] if one[0] == usual), bound[row.id][0])
-            shown = Safe(keys.shown(key))
-            if hints and hints[-1].word == row.hint:
+            shown, word = Safe(keys.shown(key)), said.get(row.id, row.hint)
+            if hints and hints[-1].word == word:
                 last = hints[-1]
                 hints[-1] = _Hint(
                     last.word, (*last.shown, shown), (*last.pressed, key), last.enabled or enabled
                 )
             else:
-                hints.append(_Hint(Safe(row.hint), (shown,), (key,), enabled))
+                hints.append(_Hint(Safe(word), (shown,), (key,), enabled))
         return tuple(hints)
 
     def _fitting(self, width: int) -> Sequence[_Hint]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -92,6 +93,8 @@ class PromptBar(Horizontal):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._before: Widget | None = None
+        self.hints: Mapping[str, str] = {}
+        """Words of the footer that say better what a key does here, by the id of the key in the table."""
         self.purpose = ""
         """What the prompt was opened for, for a screen that uses one prompt for several things."""
 
