@@ -11,20 +11,15 @@ from collections.abc import Container, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
+from refold.core.amounts import amount_of, length_of, span_of
 from refold.core.errors import RefoldError
 
 NUMBER: Final = "number"
 LENGTH: Final = "length of time"
 """What a number of the language counts."""
 
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_TIMES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z_-]*):")
 _COMPARED: Final = re.compile(r"([A-Za-z][A-Za-z_-]*)(>=|<=|>|<|=)")
-_AMOUNT: Final = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kKmMgG]?)[bB]?")
-_LENGTH: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw]?)")
-_SPAN: Final = re.compile(r"(?:\d{1,7}[smhdw])+")
-_SPAN_PART: Final = re.compile(r"(\d+)([smhdw])")
 _CLOCK: Final = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")
 _MOMENT: Final = re.compile(
@@ -231,13 +226,13 @@ def limit(term: Term, counts: str) -> float:
     """
     value = term.values[0]
     if counts == LENGTH:
-        found = _LENGTH.fullmatch(value.lower())
-        if found is not None:
-            return float(found[1]) * _SECONDS[found[2] or "s"]
+        seconds = length_of(value)
+        if seconds is not None:
+            return seconds
         raise term.fault(f"“{value}” is no length of time", f"for example {term.key}{term.sign}90s")
-    found = _AMOUNT.fullmatch(value)
-    if found is not None:
-        return float(found[1]) * _TIMES[found[2].lower()]
+    amount = amount_of(value)
+    if amount is not None:
+        return amount
     raise term.fault(f"“{value}” is no number", f"for example {term.key}{term.sign}100k")
 
 
@@ -260,8 +255,8 @@ def moment(term: Term, now: float, zone: tzinfo | None, example: str) -> float:
     """
     value = term.values[0].lower()
     try:
-        if _SPAN.fullmatch(value):
-            return now - sum(int(count) * _SECONDS[unit] for count, unit in _SPAN_PART.findall(value))
+        if (span := span_of(value)) is not None:
+            return now - span
         today = datetime.fromtimestamp(now, UTC).astimezone(zone).date()
         if value in {"today", "yesterday"}:
             day = today - timedelta(days=value == "yesterday")

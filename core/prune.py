@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from refold.core.amounts import amount_of, span_of
 from refold.core.errors import RefoldError
-from refold.core.store.session_names import NESTED
+from refold.core.nested import is_nested
 from refold.core.summary import RunSummary
-
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN: Final = re.compile(r"(?:\d{1,7}[smhdw])+")
-_SPAN_PART: Final = re.compile(r"(\d+)([smhdw])")
-_TIMES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([kmgt]?)b?", re.IGNORECASE)
 
 
 class BadRule(RefoldError):
@@ -101,7 +95,7 @@ def _protected(run: RunSummary, rule: Rule) -> str:
         return "a process holds it"
     if not run.complete:
         return "it is not read to its end yet"
-    if run.path.split("/")[-2:-1] == [NESTED]:
+    if is_nested(run.path):
         return "it belongs to the run that started it"
     kept = run.kept
     if kept.trouble:
@@ -119,9 +113,10 @@ def seconds_of(text: str) -> float:
     Raises:
         BadRule: it is none.
     """
-    if not _SPAN.fullmatch(text.lower()):
+    seconds = span_of(text)
+    if seconds is None:
         raise BadRule(f"{text!r} is no length of time", remedy="for example 30d, 2w or 12h")
-    return float(sum(int(count) * _SECONDS[unit] for count, unit in _SPAN_PART.findall(text.lower())))
+    return seconds
 
 
 def bytes_of(text: str) -> int:
@@ -130,7 +125,7 @@ def bytes_of(text: str) -> int:
     Raises:
         BadRule: it is none.
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    size = amount_of(text.strip())
+    if size is None:
         raise BadRule(f"{text!r} is no size", remedy="for example 20MB or 1.5GB")
-    return int(float(found[1]) * _TIMES[found[2].lower()])
+    return int(size)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refold.core.filter_terms import NUMBER, FilterError, Term, limit
 from refold.core.keeping import Kept
 from refold.core.prune import BadRule, Rule, bytes_of, plan_prune, seconds_of
 from refold.core.status import STATUSES
@@ -78,6 +81,18 @@ def test_lengths_of_time(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(("text", "size"), [("500", 500), ("20MB", 20 * 10**6), ("1.5gb", 1_500_000_000)])
 def test_sizes(text: str, size: int) -> None:
     assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["1T", "2.5tb", "100k", "7", "1GB", "x", "1P"])
+def test_a_rule_and_a_filter_take_the_same_sizes(text: str) -> None:
+    def understood(ask: Callable[[], float]) -> float | None:
+        try:
+            return ask()
+        except (BadRule, FilterError):
+            return None
+
+    term = Term("size", (text,), False, 0, 5, 6, ">")
+    assert understood(lambda: bytes_of(text)) == understood(lambda: limit(term, NUMBER))
 
 
 @pytest.mark.parametrize("text", ["", "d", "1y", "-1d", "1 d", "\x1b", "9" * 99])

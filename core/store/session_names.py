@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from refold.core.nested import NESTED as NESTED
+
 LOCK: Final = ".writer.lock"
 MANIFEST: Final = "session.json"
 EVENTS: Final = "events.jsonl"
@@ -18,8 +20,6 @@ SIDE: Final = ("request.json", "verification.json", "result.json", "checkpoint.j
 PARTS: Final = (MANIFEST, EVENTS, *SIDE)
 PART_NAMES: Final = frozenset({*PARTS, LOCK, "changes.patch", "test.log", "review.md"})
 """The files that a run consists of."""
-NESTED: Final = "subagents"
-"""In it lie the runs of a run's own agents."""
 
 
 def is_run_directory(path: Path) -> bool:
