@@ -211,14 +211,14 @@ class Query:
             starts = [found.start() for pattern in self._patterns if (found := pattern.search(lowered))]
             return _line_around(text, min(starts)) if starts else None
         start = 0
-        for part in text.splitlines(keepends=True):
+        for part in text.split("\n"):
             lowered = part.lower()
             # Folding costs more than looking for a part of a word.
             if any(not plain or plain.decode() in lowered for plain in self._plain):
                 line = folded(part)
                 if any(pattern.search(line) for pattern in self._patterns):
                     return start, start + len(part)
-            start += len(part)
+            start += len(part) + 1
         found = self.marks.search(text)
         return None if found is None else _line_around(text, found.start())
 

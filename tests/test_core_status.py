@@ -94,6 +94,7 @@ def test_the_json_of_a_row_has_exactly_the_promised_keys() -> None:
     assert list(line) == (
         [
             "id",
+            "link",
             "path",
             "format",
             "status",
@@ -107,6 +108,11 @@ def test_the_json_of_a_row_has_exactly_the_promised_keys() -> None:
             "tokens",
             "prompt",
             "problems",
+            "star",
+            "tags",
+            "name",
+            "note",
+            "noted_records",
         ]
     )
     assert line["updated"] == "2026-07-24T09:15:30.500000Z"

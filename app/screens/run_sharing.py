@@ -47,7 +47,7 @@ class RunSharingScreen(RunMovesScreen):
         if chosen is not None:
             self._times(utc=chosen.settings.utc)
         if chosen is not None and chosen.settings.bundle:
-            Banner(lambda: self.query_one("#ruler"), id="bundle").say(f"▣ {chosen.settings.bundle}", "accent")
+            Banner(lambda: self.query_one("#ruler"), id="bundle").say(f"■ {chosen.settings.bundle}", "accent")
 
     def _times(self, *, utc: bool) -> None:
         self.pane.view = self.pane.view._replace(times="utc" if utc else "local")
