@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import signal
 import threading
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ENDING: Final = ".refold-bundle"
 _TO_THE_MINUTE: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ")
 _ZIP: Final = b"PK\x03\x04"
+_SOURCES: Final[dict[Path, Path]] = {}
+"""By the journal that was unpacked the bundle that it is of."""
 
 
 def is_bundle(text: str) -> bool:
@@ -52,7 +55,18 @@ def unpacked(text: str) -> Opened:
     _end_in_order()
     opened = open_bundle(Path(text))
     atexit.register(shutil.rmtree, opened.directory, ignore_errors=True)
+    _SOURCES[opened.journal] = Path(os.path.abspath(text))  # noqa: PTH100 - a link stays the link it is
     return opened
+
+
+def source_of(journal: Path) -> Path | None:
+    """Give the bundle that a journal was unpacked from; None for any other run."""
+    return _SOURCES.get(journal)
+
+
+def told_path(journal: Path) -> Path:
+    """Give the path by which a run is found again: of what was unpacked that of its bundle."""
+    return source_of(journal) or journal
 
 
 def looking_at(settings: Settings, opened: Opened) -> Settings:

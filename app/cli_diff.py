@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final, NamedTuple
 
+from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
@@ -145,7 +146,7 @@ def _run_json(side: _Side, stop: int, standing: Standing) -> dict[str, Json]:
         "run": side.name,
         "at": side.place or None,
         "id": side.reader.run_id,
-        "path": str(side.reader.path),
+        "path": str(told_path(side.reader.path)),
         "format": side.reader.format.name,
         "records": stop,
         "last_seq": standing.seq,
@@ -184,7 +185,7 @@ def _as_text(a: _Side, b: _Side, found: Comparison, printer: Printer) -> None:
         at = f" at {side.place}" if side.place else ""
         name = Cell(line(f"{side.reader.run_id}{at}", 120), "strong")
         printer.line((mark, name))
-        printer.line((Cell(line(f"   {side.reader.path}"), "dim"),))
+        printer.line((Cell(line(f"   {told_path(side.reader.path)}"), "dim"),))
     printer.raw("\n")
     named = a.reader.session is not None and b.reader.session is not None
     printer.line(common_line(found, *_metas(a, b), named=named))

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 
+from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import count, redacted
@@ -73,7 +74,7 @@ def _print_rows(reader: RunReader, printer: Printer) -> None:
         (Cell(line(reader.run_id), "strong"), Cell(line("  " + " · ".join(filter(None, facts))), "dim")),
         cut=True,
     )
-    printer.line((Cell(line(str(reader.path)), "dim"),))
+    printer.line((Cell(line(str(told_path(reader.path))), "dim"),))
     if not reader.timeline.items:
         printer.note(f"refold: {_NOTHING if reader.session is None else reading.nothing}")
     rows = reading.rows()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import count, redacted
@@ -91,7 +92,7 @@ def _as_text(
     from refold.app.safe import line
 
     item, _ = _end_of_prefix(reader, name, place, salvage=salvage)
-    printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {reader.path}"), "dim")))
+    printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {told_path(reader.path)}"), "dim")))
     reading = Reading(reader)
     if printer.redactor is not None:
         from refold.app.present.lens import Lens

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE, NOT_FOUND, REFUSED, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_run import open_run
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     for name in arguments.runs:
         try:
             with open_run(name, settings) as reader:
-                path = str(reader.path)
+                path = str(told_path(reader.path))
                 for finding in examine(reader):
                     counts[finding.severity] += 1
                     if finding.severity != "info":

@@ -23,6 +23,8 @@ from refold.app.bundles import is_bundle, looking_at, unpacked, words
 from refold.app.cli import main
 from refold.app.key_table import TABLE
 from refold.app.main import RefoldApp
+from refold.app.present.copies import copies
+from refold.app.present.landing import Landing
 from refold.app.read_only import KEPT, OUT, going_on, why_not
 from refold.app.screens.run import RunScreen
 from refold.core.errors import WriteFailed
@@ -59,6 +61,38 @@ def test_commands_read_a_bundle_like_the_run(bundle: Path, capsys: pytest.Captur
     assert main(["diff", str(bundle), str(bundle)]) == 0
     assert main(["open", str(bundle)]) == 0
     assert "[redacted: github token]" in capsys.readouterr().out
+
+
+def test_a_bundle_is_told_by_its_own_path(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, *more in (["show"], ["state"], ["diff", str(bundle)], ["diff", str(bundle), "--json"]):
+        capsys.readouterr()
+        assert main([command, str(bundle), *more]) == 0
+        said = capsys.readouterr().out
+        assert "refold-bundle-" not in said, command
+        assert str(bundle) in said, command
+
+
+async def test_what_is_copied_of_a_bundle_opens_it(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = unpacked(str(bundle))
+    chosen = looking_at(settings(tmp_path), opened)
+    assert copies(opened.journal, Landing(2), chosen) == (
+        ("id", "id", "crashed"),
+        ("path", "path", str(bundle)),
+        ("link", "deep link", f"{bundle}@2"),
+    )
+    assert main(["show", f"{bundle}@2"]) == 0
+    screen = RunScreen(opened.journal, settings=chosen)
+    async with RefoldApp(chosen, lambda: screen).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: screen.item is not None)
+        await pilot.press("Y")
+        await until(pilot, lambda: "deep link" in "\n".join(shown(pilot.app)))
+        assert "resume" not in "\n".join(shown(pilot.app)[10:-1])
+        await pilot.press("r")
+        assert not pilot.app.clipboard
+        await pilot.press("p")
+        await until(pilot, lambda: pilot.app.clipboard == str(bundle))
 
 
 async def test_the_screen_says_what_it_is_and_only_reads(bundle: Path, tmp_path: Path) -> None:

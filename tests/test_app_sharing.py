@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import stat
 import sys
 import threading
@@ -22,6 +23,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from refold.app.cli import main
 from refold.app.exporting import FORMATS
 from refold.app.main import RefoldApp
 from refold.app.outside import NoProgram, command_of, show_outside
@@ -335,7 +337,7 @@ async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> N
         for key, text in (
             ("i", "leaky"),
             ("p", str(run)),
-            ("l", "leaky@2"),
+            ("l", f"{run}@2"),
             ("r", f"refold resume {run}"),
         ):
             await pilot.press("Y")
@@ -347,17 +349,37 @@ async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> N
 def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
     path = tmp_path / "a b.json"
-    assert [copy.text for copy in copies(path, None, chosen)] == [
-        "a b",
-        str(path),
-        "a b",
-        f"refold resume '{path}'",
-    ]
+    named = [copy.text for copy in copies(path, None, chosen)]
+    assert named == ["a b", str(path), f"'{path}'", f"refold resume '{path}'"]
     known = msgspec.structs.replace(chosen, roots=(Root(tmp_path, "refold", "default"),))
-    assert copies(path, Landing(None, 7), known)[2:] == (
-        ("link", "deep link", "a b@#7"),
-        ("resume", "resume command", "refold resume 'a b'"),
+    # No command takes this for an id.
+    assert [copy.text for copy in copies(path, None, known)] == named
+    assert copies(tmp_path / "a-b.json", Landing(None, 7), known)[2:] == (
+        ("link", "deep link", "a-b@#7"),
+        ("resume", "resume command", "refold resume a-b"),
     )
+
+
+@pytest.mark.parametrize("name", ["away", "it's a", "-x", "a@2"])
+@pytest.mark.parametrize("known", [True, False])
+def test_every_link_opens(
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    known: bool,
+) -> None:
+    path = tmp_path / f"{name}.json"
+    path.write_bytes(story.Writing("away", "hello").turn("look").data)
+    held = settings(tmp_path)
+    if known:
+        held = msgspec.structs.replace(held, roots=(Root(tmp_path, "fisk-ai", "default"),))
+    roots = ["--root", str(tmp_path), "--only"] if known else []
+    for at, row in ((Landing(2), 2), (Landing(None, 1), 1), (None, None)):
+        (place,) = (copy.text for copy in copies(path, at, held) if copy.name == "link")
+        assert main([*roots, "show", *shlex.split(place), "--json"]) == 0
+        rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+        assert [each["line"] for each in rows] == ([row] if row is not None else [1, 2])
 
 
 def test_a_record_in_another_program(tmp_path: Path) -> None:

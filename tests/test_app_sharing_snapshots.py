@@ -46,6 +46,7 @@ def test_how_it_looks(keys: tuple[str, ...], run: Path, snap_compare: Compare) -
         wanted = {"v": "2 secrets hidden", "Y": "deep link", "e": "2 secrets will be hidden"}[keys[0]]
         await until(pilot, lambda: wanted in "\n".join(shown(pilot.app)))
         await until(pilot, lambda: "so far" not in "\n".join(shown(pilot.app)))
+        await until(pilot, lambda: keys[0] != "e" or "leaky.md" in "\n".join(shown(pilot.app)))
 
     app = RefoldApp(chosen, lambda: RunScreen(run, settings=chosen, hint="fisk-ai"))
     assert snap_compare(app, terminal_size=(80, 24), run_before=ready)

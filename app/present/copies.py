@@ -7,8 +7,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from refold.app.bundles import source_of
 from refold.app.present.landing import Landing
 from refold.core.links import link
+from refold.core.store.run_id import is_run_id
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -24,7 +26,7 @@ class Copy(NamedTuple):
 
 
 def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ...]:
-    """Give what can be copied of a run.
+    """Give what can be copied of a run; a link and a command as a shell takes them.
 
     Args:
         path: Its journal or directory.
@@ -32,13 +34,20 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
         settings: The directories in which an id is looked for.
     """
     run_id = path.name.removesuffix(".json")
+    bundle = source_of(path)
+    whole = os.path.abspath(bundle or path)  # noqa: PTH100 - a link stays the link it is
     # A directory of --root is not looked at by the command that is pasted elsewhere.
     known = any(root.path == path.parent and root.origin != "--root" for root in settings.roots)
-    named = run_id if known and not run_id.startswith("-") else os.path.abspath(path)  # noqa: PTH100
-    place = link(run_id, at.seq if at is not None else None, at.line if at is not None else None)
-    return (
+    # A file may be called by what no command takes for an id.
+    named = run_id if known and not bundle and is_run_id(run_id) else whole
+    place = link(named, at.seq if at is not None else None, at.line if at is not None else None)
+    copied = (
         Copy("id", "id", run_id),
-        Copy("path", "path", os.path.abspath(path)),  # noqa: PTH100 - a link stays the link it is
-        Copy("link", "deep link", place),
-        Copy("resume", "resume command", shlex.join(["refold", "resume", named])),
+        Copy("path", "path", whole),
+        # In the midst of a word a shell takes # as it is.
+        Copy("link", "deep link", place if shlex.quote(named) == named else shlex.quote(place)),
     )
+    if bundle:
+        # Nothing goes on with a bundle.
+        return copied
+    return (*copied, Copy("resume", "resume command", shlex.join(["refold", "resume", named])))

@@ -68,10 +68,18 @@ class CopyMenuScreen(ModalScreen[None]):
 
     def action_copy(self, name: str) -> None:
         """Send one of them to the clipboard."""
-        copy = next(each for each in self._copies if each.name == name)
+        copy = next((each for each in self._copies if each.name == name), None)
+        if copy is None:
+            return
         self.app.copy_to_clipboard(copy.text)
         self.dismiss()
         self.app.notify(copy.text, title=f"The {copy.label} was sent to the terminal's clipboard")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out the key of what this run has not: nothing goes on with a bundle."""
+        if action == "copy":
+            return any(copy.name == parameters[0] for copy in self._copies)
+        return super().check_action(action, parameters)
 
     def action_close(self) -> None:
         """Copy nothing."""
