@@ -40,7 +40,7 @@ _ROLES: Final[dict[str, Scope]] = {
     "tool": "result",
 }
 MOST: Final = 1 << 22
-"""Brackets, commas and texts of a manifest after which no more of its messages are searched."""
+"""Brackets, commas and texts of a manifest after which the rest is searched as bare text."""
 _STEP: Final = 1 << 13
 _STEP_BYTES: Final = 1 << 18
 _OPEN, _CLOSED, _COMMA = frozenset(b"{["), frozenset(b"}]"), ord(",")
@@ -96,7 +96,7 @@ def read_messages(data: bytes, most: int = MOST) -> Iterator[tuple[int, Document
 
     Args:
         data: The file.
-        most: Brackets, commas and texts after which the rest is left out.
+        most: Brackets, commas and texts after which all that is left is given as one text.
     """
     try:
         messages = bytes(msgspec.json.decode(data.removeprefix(_BOM), type=_Manifest).messages).strip()
@@ -110,7 +110,8 @@ def read_messages(data: bytes, most: int = MOST) -> Iterator[tuple[int, Document
             yield None
             continue
         message = messages[place[0] : place[1]].strip()
-        document = _message(message)
+        is_rest = place[1] == len(messages)
+        document = Document(_by_bytes(message), "message") if is_rest else _message(message)
         if document.texts:
             yield number, document
         number += 1
@@ -121,7 +122,7 @@ def read_messages(data: bytes, most: int = MOST) -> Iterator[tuple[int, Document
 
 
 def _elements(array: bytes, most: int) -> Iterator[tuple[int, int] | None]:
-    """Yield where each element of a valid JSON array lies, and None between steps."""
+    """Yield where each element of a valid JSON array lies, at last the rest of it, and None between steps."""
     depth = start = 0
     for count, token in enumerate(islice(TOKEN.finditer(array), most), 1):
         at = token.start()
@@ -139,6 +140,8 @@ def _elements(array: bytes, most: int) -> Iterator[tuple[int, int] | None]:
             start = at + 1
         if not count % _STEP:
             yield None
+    if depth:
+        yield start, len(array)
 
 
 def read_request(data: bytes) -> list[Document]:
