@@ -389,3 +389,13 @@ def test_a_sum_that_was_left_in_the_middle_of_a_call_counts_nothing_twice(tmp_pa
         files = at_once(left.summed(2)).files
         assert [held.moments for held in files.latest_first()] == [[1], [1], [1]]
         assert [len(held.pieces) for held in files.latest_first()] == [1, 1, 1]
+
+
+def test_a_long_record_of_many_short_texts_is_taken_apart_in_small_steps(tmp_path: Path) -> None:
+    call = story.call("c1", "write_file", path="a.py", content="x", tags=["ab"] * 80_000)
+    records = [story.meta(1, "long", "Write."), story.assistant(2, 0, call), story.result(3, "c1", "ok")]
+    with RunReader.open(story.write(tmp_path / "long.json", records)) as reader:
+        reader.index_all()
+        touching = TouchReader(reader)
+        assert sum(1 for _ in touching.extend(3)) > 40
+        assert [touch.path for touch in touching.touches.latest(2, 10)] == ["a.py"]
