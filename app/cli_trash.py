@@ -139,13 +139,14 @@ def _list(settings: Settings, printer: Printer, *, as_json: bool) -> int:
     found = trashed(settings)
     now = time.time()
     for entry in found:
+        when = f"{entry.time[:16].replace('T', ' ')} UTC" if entry.time else "when is not known"
         if as_json:
             printer.json(entry_json(entry, kept_until(entry, settings)))
             continue
         printer.line(
             (
                 Cell(line(entry.name, _ID), "strong"),
-                Cell(line(f"  {entry.time[:16].replace('T', ' ')}  {units.size(entry.bytes)}  ")),
+                Cell(line(f"  {when}  {units.size(entry.bytes)}  ")),
                 Cell(line(said_of(entry, settings, now)), "dim" if entry.state == "whole" else "warn"),
                 Cell(line(f"  {entry.prompt}", 100), "dim"),
             )

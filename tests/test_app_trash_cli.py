@@ -48,6 +48,7 @@ def test_to_the_trash_and_back(at: Any, runs: Path, project: Path) -> None:
     assert (entry["id"], entry["state"], entry["home"]) == ("old", "whole", str(runs / "old.json"))
     assert entry["kept_until"] > entry["time"]
     assert "kept until" in at("trash", "--list").out
+    assert f"{entry['time'][11:16]} UTC" in at("trash", "--list").out
     assert at("restore").out == at("trash", "--list").out
     assert at("restore", "ol").out == f"old is back: {runs / 'old.json'}\n"
     assert without_changes(runs) == before

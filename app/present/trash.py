@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from refold.app import safe
@@ -169,7 +169,7 @@ def entry_lines(entry: Entry, width: int, zone: tzinfo | None) -> list[Line]:
         lines += flow((cell("What lay where is not recorded: everything here is put back.", "warn"),), width)
     lines.append(BLANK)
     moved = _moment(entry)
-    when = "" if moved is None else f"moved {moved.astimezone(zone):%Y-%m-%d %H:%M} · "
+    when = "" if moved is None else f"moved {moved.astimezone(zone):%Y-%m-%d %H:%M}{_said(zone)} · "
     lines += flow((cell(f"{when}{entry.path}", "dim", _TEXT),), width, 2)
     if entry.prompt:
         lines += flow((cell(entry.prompt, "text", _TEXT),), width, 2)
@@ -184,13 +184,10 @@ def top(entries: Sequence[Entry], days: int) -> tuple[Line, Line]:
     return left, right
 
 
-def nothing(roots: int) -> list[Line]:
+def nothing() -> list[Line]:
     """Say that the trash is empty, and how something gets there."""
     return [
-        (
-            cell("The trash is empty.", "strong"),
-            cell(f" {units.plural(roots, 'directory', 'directories')}", "dim"),
-        ),
+        (cell("The trash is empty.", "strong"),),
         (),
         (Cell(Safe("x"), "key"), cell(" in the list of runs moves one here", "dim")),
     ]
@@ -205,6 +202,10 @@ def _moment(entry: Entry) -> datetime | None:
         return datetime.fromisoformat(entry.time[:40])
     except ValueError:
         return None
+
+
+def _said(zone: tzinfo | None) -> str:
+    return " UTC" if zone is UTC else ""
 
 
 def _ago(entry: Entry, now: float) -> str:

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -127,6 +128,10 @@ class SearchScreen(GroundScreen):
     def _divide(self, height: int) -> None:
         self.set_class(height < _LOW, "-low")
         self.set_class(height >= _TALL, "-tall")
+
+    def show_times(self, *, utc: bool) -> None:
+        """Open runs with their times in UTC, or in local time; here are only ages."""
+        self._settings = msgspec.structs.replace(self._settings, utc=utc)
 
     @work(group="search", exclusive=True)
     async def _listen(self) -> None:

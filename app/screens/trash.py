@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -138,7 +139,12 @@ class TrashScreen(GroundScreen):
             zone = UTC if self._settings.utc else None
             pager.show(FixedRows(present.entry_lines(entry, pager.width, zone)))
         elif self._read_once:
-            pager.show(FixedRows(present.nothing(len(self._settings.roots))))
+            pager.show(FixedRows(present.nothing()))
+
+    def show_times(self, *, utc: bool) -> None:
+        """Write all times in UTC, or in local time."""
+        self._settings = msgspec.structs.replace(self._settings, utc=utc)
+        self._draw_entry()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs an entry where there is none."""
