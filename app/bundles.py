@@ -84,6 +84,8 @@ def words(opened: Opened) -> str:
     else:
         hidden = "not redacted: secrets may be in it"
     parts = ["a bundle", hidden]
+    if not opened.journal.stat().st_size:
+        parts.append("its journal is empty")
     when, by = manifest.get("written_at"), manifest.get("written_by")
     if isinstance(when, str) and when:
         parts.append("made " + _TO_THE_MINUTE.sub(r"\1 \2Z", when[:40]))

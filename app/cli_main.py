@@ -54,6 +54,7 @@ def _run(arguments: Sequence[str]) -> int:
             settings = load(parsed.options if parsed is not None else Options())
             printer = Printer(no_color=settings.no_color or settings.dumb, ascii_only=settings.ascii)
             if parsed is not None:
+                _require_theme(parsed.options.theme)
                 _refuse_to_write(parsed, settings)
                 code = _command(parsed, settings, printer)
             else:
@@ -150,6 +151,18 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_screen import run
     gc.enable()
     return run(parsed.own, settings, printer)
+
+
+def _require_theme(name: str | None) -> None:
+    if not name:
+        return
+    from refold.app.themes import every_name
+
+    names = every_name()
+    if name not in names:
+        from refold.app.config import ConfigError
+
+        raise ConfigError(f"--theme: there is no theme {name!r}", remedy=f"there are {', '.join(names)}")
 
 
 def _refuse_to_write(parsed: Arguments, settings: Settings) -> None:

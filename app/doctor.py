@@ -195,7 +195,7 @@ def _directory(report: RootReport) -> Iterator[Check]:
         named = report.root.origin != "default"
         yield Check(
             "directory",
-            "warning" if named else "fine",
+            "warning" if named else "remark",
             f"{path}: not there",
             "make it, or take it out of the configuration" if named else "",
         )

@@ -102,6 +102,11 @@ THEMES: Final = (DARK, LIGHT, CONTRAST, ANSI)
 NAMES: Final = tuple(theme.name for theme in THEMES)
 
 
+def every_name() -> tuple[str, ...]:
+    """Give the names of all themes that may be chosen: ours, then those of Textual."""
+    return (*NAMES, *(name for name in BUILTIN_THEMES if name not in NAMES))
+
+
 def own_variables(theme: Theme) -> dict[str, str]:
     """Values of our variables for a theme that does not set them, made from those that it does set."""
     colours = theme.to_color_system().generate()

@@ -260,7 +260,12 @@ def parse_query(text: str) -> Query:
         if words:
             terms.setdefault(Term(words, len(bare) < len(piece), scopes))
     if not terms:
-        raise QueryError("nothing to look for", remedy='type a word, a "phrase", or the beginning of a word*')
+        what = (
+            "nothing to look for: there is no word in it, only signs"
+            if text.strip()
+            else "nothing to look for"
+        )
+        raise QueryError(what, remedy='type a word, a "phrase", or the beginning of a word*')
     return Query(text, tuple(terms))
 
 

@@ -270,3 +270,33 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, bundle: Path, tm
     while directory.exists() and time.monotonic() < end:
         time.sleep(0.01)
     assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "manifest", "remedy"),
+    [
+        ("run/../../x.json", 0o10, '{"bundle":1}', "writes no such file"),
+        ("run/x.json", 0o12, '{"bundle":1}', "writes no such file"),
+        ("run/x.json", 0o10, '{"bundle":-1}', "changed after it was made"),
+    ],
+)
+def test_a_hostile_bundle_is_refused_with_a_remedy_of_its_own(
+    name: str, kind: int, manifest: str, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.refold-bundle"
+    with zipfile.ZipFile(path, "w") as made:
+        info = zipfile.ZipInfo(name)
+        info.external_attr = kind << 28
+        made.writestr(info, b"/etc/passwd")
+        made.writestr("manifest.json", manifest)
+    with pytest.raises(BadBundle) as refused:
+        open_bundle(path, into=tmp_path)
+    assert remedy in refused.value.remedy
+
+
+def test_a_bundle_with_an_empty_journal_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "empty.refold-bundle"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("run/x.json", b"")
+        made.writestr("manifest.json", '{"bundle":1}')
+    assert "its journal is empty" in words(open_bundle(path, into=tmp_path))

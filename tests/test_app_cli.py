@@ -889,3 +889,10 @@ def test_a_line_that_needs_no_parser_says_what_the_parser_would_say() -> None:
         assert parse(line).command == "open"
         assert parse(line).own.run == only_run(line)
     assert all(name.isalpha() and name.islower() for name in COMMANDS)
+
+
+def test_a_theme_that_does_not_exist_is_refused_by_every_command(refold: Any) -> None:
+    answer = refold("--theme", "nosuch", "ls")
+    assert answer.code == 2
+    assert "refold-dark" in answer.err
+    assert refold("--theme", "refold-light", "ls").code == 0

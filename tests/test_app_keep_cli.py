@@ -122,3 +122,18 @@ def test_notes_that_cannot_be_read_are_said_by_commands_and_the_doctor(
     assert f"{file}: the notes are damaged" in at("doctor").out
     assert "put aside" in at("star", "alpha").err
     assert at("note", "alpha").err == ""
+
+
+def test_a_name_that_finds_another_run_or_several_is_said(at: Any) -> None:
+    assert "ids go first" in at("name", "alpha", "beta").err
+    assert at("name", "alpha", "alpha").err == ""
+    assert at("name", "alpha", "same").err == ""
+    assert "beta" not in at("name", "alpha", "same").err
+    assert "alpha has this name too" in at("name", "beta", "Same").err
+
+
+@pytest.mark.parametrize("command", ["name", "note"])
+def test_an_empty_text_is_refused_with_the_way_to_take_one_away(command: str, at: Any) -> None:
+    answer = at(command, "alpha", "")
+    assert answer.code == 2
+    assert "--clear" in answer.err

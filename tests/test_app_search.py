@@ -297,6 +297,7 @@ def test_the_command_prints_the_best_hit_first(refold: Any) -> None:
     [
         (("nowhere",), 1, "nothing found in 6 files"),
         (("...",), 2, "nothing to look for"),
+        (("😀",), 2, "there is no word in it"),
         ((), 2, "nothing to look for"),
         (("x", "--limit", "0"), 2, "no number of hits"),
         (("x", "--index", "--no-cache"), 2, "--index needs the cache"),

@@ -43,6 +43,11 @@ _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 """Members carry no time of their own."""
 
 
+_NO_BUNDLE: Final = "'refold export RUN --format bundle' writes no such file: ask who made it, and how"
+_OTHERWISE: Final = "it was changed after it was made: ask for one as 'refold export' writes it"
+_TRAP: Final = "no run is packed so small: trust the file only if you know who made it"
+
+
 class BadBundle(StoreError):
     """The file is no bundle, or one that is not safe to unpack; nothing of it was kept."""
 
@@ -198,20 +203,22 @@ def _members(bundle: zipfile.ZipFile, path: Path) -> tuple[zipfile.ZipInfo, zipf
     """Find the two members; anything else in the file refuses all of it."""
     members = {info.filename: info for info in bundle.infolist()}
     if len(bundle.infolist()) != 2 or len(members) != 2 or MANIFEST not in members:
-        raise _bad(path, "it does not hold one journal and one manifest")
+        raise _bad(path, "it does not hold one journal and one manifest", _NO_BUNDLE)
     manifest = members.pop(MANIFEST)
     name, journal = members.popitem()
     is_ours = name.startswith(_PLACE) and name.endswith(SUFFIX)
     if not is_ours or not is_run_id(name.removeprefix(_PLACE).removesuffix(SUFFIX)):
-        raise _bad(path, "a member has a name that no journal has")
+        raise _bad(path, "a member has a name that no journal has", _NO_BUNDLE)
     for info in (manifest, journal):
         kind = info.external_attr >> 28
         if info.is_dir() or kind not in {0, 0o10}:
-            raise _bad(path, "a member is not a file")
+            raise _bad(path, "a member is not a file", _NO_BUNDLE)
+        if info.flag_bits & 1:
+            raise _bad(path, "a member is encrypted", _OTHERWISE)
         if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise _bad(path, "a member is packed in another way than bundles are")
+            raise _bad(path, "a member is packed in another way than bundles are", _NO_BUNDLE)
     if manifest.file_size > _LARGEST_MANIFEST or journal.file_size > _LARGEST_JOURNAL:
-        raise _bad(path, "it claims to hold more than any run")
+        raise _bad(path, "it claims to hold more than any run", _TRAP)
     return journal, manifest
 
 
@@ -221,7 +228,7 @@ def _pieces(bundle: zipfile.ZipFile, info: zipfile.ZipInfo, limit: int, path: Pa
         while piece := member.read(_PIECE):
             taken += len(piece)
             if taken > limit:
-                raise _bad(path, f"more than {limit:,} bytes are packed into it")
+                raise _bad(path, f"more than {limit:,} bytes are packed into it", _TRAP)
             yield piece
 
 
@@ -229,10 +236,12 @@ def _manifest(data: bytes, path: Path) -> dict[str, Json]:
     try:
         manifest = msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _bad(path, "its manifest cannot be read") from error
+        raise _bad(path, "its manifest cannot be read", _OTHERWISE) from error
     version = manifest.get("bundle")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise _bad(path, "its manifest names no version")
+        raise _bad(path, "its manifest names no version", _OTHERWISE)
+    if version < 1:
+        raise _bad(path, f"its manifest names the version {version}, which no bundle has", _OTHERWISE)
     if version > VERSION:
         raise BadBundle(
             f"{shown(path)}: a bundle of version {version}, and {VERSION} is read", remedy="update Refold"
@@ -240,5 +249,5 @@ def _manifest(data: bytes, path: Path) -> dict[str, Json]:
     return cast("dict[str, Json]", manifest)
 
 
-def _bad(path: Path, what: str) -> BadBundle:
-    return BadBundle(f"{shown(path)}: {what}", remedy="ask for it again: it may be cut off")
+def _bad(path: Path, what: str, remedy: str = "ask for it again: it may be cut off") -> BadBundle:
+    return BadBundle(f"{shown(path)}: {what}", remedy=remedy)
