@@ -12,6 +12,7 @@ from refold.app.agents import spelled
 from refold.app.cli_exit import exit_code
 from refold.app.cli_new_run import new_id
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted_progress
 from refold.app.live import Live, tell
 from refold.app.settings import Settings
 from refold.core.agent import Agent, load_agent
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """Run an agent to its end, or to where it is suspended."""
     agent = loaded(arguments.agent, Path.cwd())
     prompt = " ".join(arguments.prompt)
-    live = Live(printer)
+    live = Live(printer, redacted_progress(arguments, settings, printer))
     if not (arguments.checkpoint or arguments.name is not None):
         outcome = live.run(agent, prompt, None, interactive=arguments.chat)
         return tell(outcome, None, "", printer, as_json=arguments.json)

@@ -227,6 +227,7 @@ def _trash(parser: Parser) -> None:
     only.add_argument("--plan", action="store_true", help="only say what would be moved")
     only.add_argument("--list", action="store_true", help="list what lies in the trash")
     _json(parser, "one object a run and line; with --list one an entry")
+    _redact(parser)
 
 
 def _restore(parser: Parser) -> None:
@@ -236,6 +237,7 @@ def _restore(parser: Parser) -> None:
     )
     parser.add_argument("ids", metavar="ID", nargs="*", help="id of a run, or name of an entry")
     _json(parser, "one object a run and line")
+    _redact(parser)
 
 
 def _prune(parser: Parser) -> None:
@@ -261,8 +263,11 @@ def _prune(parser: Parser) -> None:
     )
     parser.add_argument("--with-notes", action="store_true", help="take runs with tags, name or notes too")
     parser.add_argument("--trash", action="store_true", help="empty the trash")
-    parser.add_argument("--yes", action="store_true", help="do it; else it is only said")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--yes", action="store_true", help="do it; else it is only said")
+    only.add_argument("--dry-run", action="store_true", help="only say it, as without --yes")
     _json(parser, "one object")
+    _redact(parser)
 
 
 def _lineage(parser: Parser) -> None:
@@ -272,6 +277,7 @@ def _lineage(parser: Parser) -> None:
     )
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     _json(parser, "one object a run and line, parents before their forks")
+    _redact(parser)
 
 
 def _diff(parser: Parser) -> None:
@@ -352,6 +358,7 @@ examples:
     )
     _print_choice(parser, "the id of the run; nothing is resumed")
     _json(parser, "one object: the plan, or how the run ended")
+    _redact(parser)
 
 
 def _history(parser: Parser) -> None:
@@ -409,12 +416,13 @@ examples:
         "--chat", action="store_true", help="go on with what is typed, a line each, until that ends"
     )
     _json(parser, "one object: how the run ended")
+    _redact(parser)
 
 
 def _serve(parser: Parser) -> None:
     parser.description = (
         "Show the full screen in a browser of this machine; the address that is printed holds a key, and\n"
-        "who lacks it sees nothing. Nothing can be written unless --writable says so. Needs refold[serve]."
+        "who lacks it sees nothing. Nothing can be written unless --writable says so. Needs its extra, serve."
     )
     parser.epilog = "examples:\n  refold serve\n  refold serve billing-sweep@14 --port 8000"
     parser.add_argument("run", metavar="RUN[@SEQ]", nargs="?", default="", help=RUN_HELP)

@@ -8,6 +8,7 @@ from typing import Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import find_run, hint_of
 from refold.app.family import family_of
 from refold.app.lines import Cell, Line
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     Raises:
         StoreError: the run is not there.
     """
+    redacted(arguments, settings, printer)
     path = find_run(arguments.run, settings)
     *_, tree = (each for each in family_of(path, hint_of(path, settings), settings) if each is not None)
     for number, branch in enumerate(tree.rows):

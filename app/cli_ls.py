@@ -21,6 +21,7 @@ from refold.app.settings import Settings
 from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
 from refold.core.prices import bill_json
+from refold.core.status import STATUSES
 from refold.core.store.catalog import Catalog
 from refold.core.store.kept import KeptIndex
 from refold.core.store.roots import RootReport
@@ -59,7 +60,7 @@ def list_runs(
     if len(runs):
         _print(RunRows(runs, chosen(settings.columns), lambda: now, zone, settings.prices), printer)
     if runs.hidden:
-        printer.note(f"{units.plural(runs.hidden, 'run')} {others}")
+        printer.note(f"{units.plural(runs.hidden, 'run')} {others}{_meant(arguments.filter, runs)}")
     elif not runs.total:
         _nothing(reports, printer)
         return FINE
@@ -132,6 +133,12 @@ def _print(rows: RunRows, printer: Printer) -> None:
     printer.text(Safe(head), "dim")
     for index in range(len(rows)):
         printer.line(rows.line(index, width))
+
+
+def _meant(words: Sequence[str], runs: RunList) -> str:
+    """Say what was probably meant, where the name of a status alone lets nothing through."""
+    meant = not len(runs) and len(words) == 1 and words[0].casefold() in STATUSES
+    return f"; did you mean status:{words[0].casefold()}?" if meant else ""
 
 
 def _nothing(reports: Sequence[RootReport], printer: Printer) -> None:

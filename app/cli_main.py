@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from refold.app.cli_parser import Arguments
     from refold.app.cli_print import Printer
     from refold.app.settings import Settings
+    from refold.core.errors import RefoldError
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -62,14 +63,14 @@ def _run(arguments: Sequence[str]) -> int:
 
                 code = open_screen(name or "", settings, printer)
             printer.flush()
-            if printer.redactor is not None:
+            if printer.redactor is not None or printer.aside_redactor is not None:
                 from refold.app.cli_redact import tell
 
                 tell(printer)
         except OutputFailed:
             raise
         except RefoldError as error:
-            printer.error(error)
+            printer.error(_explained(error, arguments))
             return exit_code(error)
         except Exception as error:
             return _fault(error, settings, printer)
@@ -77,6 +78,21 @@ def _run(arguments: Sequence[str]) -> int:
         # Also where what went wrong could not be said.
         raise error.cause from error
     return code
+
+
+def _explained(error: RefoldError, arguments: Sequence[str]) -> RefoldError:
+    """Say of a word alone that it is no command either."""
+    from refold.core.errors import RunNotFound
+
+    if not isinstance(error, RunNotFound) or "open" in arguments:
+        return error
+    from refold.app.cli_commands import COMMANDS
+
+    if any(word in COMMANDS for word in arguments):
+        return error
+    from refold.app.cli_mistyped import neither
+
+    return neither(arguments[-1], error)
 
 
 def _import_msgspec() -> None:

@@ -143,7 +143,12 @@ def parse(arguments: Sequence[str]) -> Arguments:
     outer = parser_of("").parse_args(before)
     if not command:
         return Arguments("", _options(outer), argparse.Namespace())
-    own = parser_of(command).parse_intermixed_args(_masked(after, command))
+    if command == "help":
+        parser_of(after[0] if after and after[0] in COMMANDS else "").print_help()
+        raise SystemExit(0)
+    own, left = parser_of(command).parse_known_intermixed_args(_masked(after, command))
+    if left:
+        _refuse_left(command, arguments, after, left)
     for name, value in vars(own).items():
         setattr(own, name, _unmasked(value))
     return Arguments(command, _options(outer, own), own)
@@ -159,7 +164,21 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
         return before, "", []
     if rest[0] in COMMANDS:
         return before, rest[0], rest[1:]
-    return before, "open", rest
+    return before, "help" if rest[0] == "help" else "open", rest[1:] if rest[0] == "help" else rest
+
+
+def _refuse_left(
+    command: str, arguments: Sequence[str], after: Sequence[str], left: Sequence[str]
+) -> NoReturn:
+    """Refuse what a command does not take; where none was typed, its first word was probably to be one."""
+    unknown = " ".join(word.removeprefix("\0") for word in left)
+    if command in arguments:
+        parser_of(command).error(f"unrecognized arguments: {unknown}")
+    from refold.app.cli_mistyped import meant
+
+    word = after[0]
+    said = meant(word)
+    parser_of("").error(f"no command {word!r}, and a run alone takes no {unknown!r}{said}")
 
 
 def _masked(arguments: Sequence[str], command: str) -> list[str]:

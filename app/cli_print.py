@@ -38,6 +38,8 @@ class Printer:
         self._aside_colour = not no_color and is_terminal(self._error)
         self.redactor: Redactor | None = None
         """What every row and object goes through; None lets them out as they are."""
+        self.aside_redactor: Redactor | None = None
+        """What progress alone goes through, where the output is let out as it is."""
         self.columns = _columns(self._out)
         """The width of the terminal; None where the output is no terminal and nothing is cut."""
 
@@ -48,6 +50,10 @@ class Printer:
         if self.redactor is not None:
             value = self.redactor.value(cast("Json", value))
         self.raw(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+
+    def let_out(self, text: str) -> str:
+        """Redact a text before it is cut, where the output is redacted."""
+        return text if self.redactor is None else self.redactor.text(text)
 
     def line(self, row: Line, *, cut: bool = False) -> None:
         """Print one row; cut it to the terminal's width if asked to, and there is one."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_ls import read_runs
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_trash import entry_json
 from refold.app.lines import Cell
 from refold.app.present import units
@@ -30,6 +31,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     Raises:
         RefoldError: the rule is none.
     """
+    redacted(arguments, settings, printer)
     if arguments.trash:
         return _empty(arguments, settings, printer)
     rule = Rule(

@@ -35,6 +35,18 @@ def redacted(arguments: argparse.Namespace, settings: Settings, printer: Printer
     return printer.redactor
 
 
+def redacted_progress(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> Redactor | None:
+    """Give what the progress of a run on standard error goes through; `redacted` says it of the output."""
+    found = redacted(arguments, settings, printer)
+    asked: bool | None = getattr(arguments, "redact", None)
+    if found is not None or asked is False or (asked is None and is_terminal(sys.stderr)):
+        return found
+    from refold.core.redact import Redactor
+
+    printer.aside_redactor = Redactor(allow=settings.allow)
+    return printer.aside_redactor
+
+
 def count(row: Line, printer: Printer) -> None:
     """Count what was left out of a row before it was cut to its width."""
     if printer.redactor is not None:
@@ -44,7 +56,7 @@ def count(row: Line, printer: Printer) -> None:
 
 def tell(printer: Printer) -> None:
     """Say on standard error how much was left out, where anything was."""
-    redactor = printer.redactor
+    redactor = printer.redactor or printer.aside_redactor
     if redactor is not None and redactor.total:
         from refold.core.redact import explain
 

@@ -7,12 +7,14 @@ import contextlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from refold.app.agents import NoAgent, RunAgent, agent_of, spelled
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted_progress
 from refold.app.cli_run import hint_of, open_run
 from refold.app.resuming import facts_for, prepare
 from refold.app.settings import Settings
@@ -29,6 +31,9 @@ from refold.core.resume import (
 )
 from refold.core.store.notes import Notes, NotesStore
 
+if TYPE_CHECKING:
+    from refold.core.redact import Redactor
+
 CAN_GO_ON = "status:suspended,crashed,ready,budget,max-iterations,failed,cancelled"
 """The filter for runs that a resume can be asked for."""
 _COLUMNS = 100
@@ -43,6 +48,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """Resume a run, print what that would do, or show the runs that can go on."""
     if arguments.run is None:
         return _choose(arguments, settings, printer)
+    redactor = redacted_progress(arguments, settings, printer)
     request = ResumeRequest(
         arguments.force, arguments.reason, decisions(arguments.decide or ()), arguments.repair
     )
@@ -59,7 +65,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         return _show_plan(agent, notes, request, arguments, settings, printer)
     try:
         if agent.native:
-            return _go_on(agent, request, arguments, settings, printer)
+            return _go_on(agent, request, arguments, settings, printer, redactor)
         return _hand_over(agent, notes, request, arguments, settings, printer)
     except NoAgent as missing:
         # A run that may not go on at all is not helped by an agent: that is said first.
@@ -145,7 +151,7 @@ def _choose(arguments: argparse.Namespace, settings: Settings, printer: Printer)
     if arguments.print_id and not arguments.json:
         return print_ids(CAN_GO_ON, settings, printer)
 
-    shown = argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json)
+    shown = argparse.Namespace(filter=[CAN_GO_ON], json=arguments.json, redact=arguments.redact)
     return list_runs(shown, settings, printer, others="left out: finished, or not to be resumed")
 
 
@@ -186,6 +192,7 @@ def _go_on(
     arguments: argparse.Namespace,
     settings: Settings,
     printer: Printer,
+    redactor: Redactor | None,
 ) -> int:
     """Resume a native run in this process."""
     from refold.app.cli_agent import loaded, resuming, stopped
@@ -208,7 +215,7 @@ def _go_on(
         for note in opened.plan.notes:
             printer.note(f"refold: {note}")
         try:
-            outcome = Live(printer).go_on(made, opened)
+            outcome = Live(printer, redactor).go_on(made, opened)
         except StoreError as error:
             return stopped(error, again, printer)
         return tell(outcome, opened.journal, again, printer, as_json=arguments.json)

@@ -152,8 +152,12 @@ def _print(name: str, settings: Settings, printer: Printer) -> int:
     import argparse
 
     if name:
+        from refold.app.bundles import is_bundle
         from refold.app.cli_show import run as show_run
 
+        wanted = target(name).run
+        if not is_bundle(wanted):
+            find_run(wanted, settings)
         return show_run(argparse.Namespace(runs=[name], json=False), settings, printer)
     from refold.app.cli_ls import run as list_runs
 

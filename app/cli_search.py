@@ -24,6 +24,7 @@ from refold.core.store.search_source import Source, find_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 _MANY: Final = 64 << 20
 """Bytes that are read without an index before one is recommended."""
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
     Raises:
         QueryError: there is nothing to look for in it.
-        IndexProblem: the index was to be brought up to date, and cannot be.
+        IndexProblem: the index was only to be brought up to date, and cannot be.
     """
     words = " ".join(map(_as_term, arguments.query))
     query = parse_query(words) if arguments.query or not arguments.index else None
@@ -73,19 +74,28 @@ def _index(
     if arguments.index:
         if cache is None:
             raise RefoldError("--index needs the cache", remedy="leave out --no-cache")
-        index = open_to_build(cache)
         try:
-            _build(index, sources, printer)
-        except BaseException:
-            index.close()
-            raise
-        return index, ""
+            return _built(cache, sources, printer), ""
+        except IndexProblem as error:
+            if not arguments.query:
+                raise
+            return None, str(error)
     if cache is None:
         return None, ""
     try:
         return open_index(cache), ""
     except IndexProblem as error:
         return None, str(error)
+
+
+def _built(cache: Path, sources: Sequence[Source], printer: Printer) -> SearchIndex:
+    index = open_to_build(cache)
+    try:
+        _build(index, sources, printer)
+    except BaseException:
+        index.close()
+        raise
+    return index
 
 
 def _build(index: SearchIndex, sources: Sequence[Source], printer: Printer) -> None:

@@ -10,6 +10,7 @@ import sys
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_run import find_run, target
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError
 
@@ -22,13 +23,17 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     """Serve the screen until a signal ends it.
 
     Raises:
+        StoreError: there is no such run.
         NotServed: textual-serve is not installed, or the address cannot be listened on.
     """
+    if arguments.run:
+        find_run(target(arguments.run).run, settings)
     try:
         from refold.app.serving import RefoldServer
     except ModuleNotFoundError as error:
         raise NotServed(
-            f"{error.name} is not installed, and serve needs it", remedy="pip install 'refold[serve]'"
+            f"{error.name} is not installed, and serve needs it",
+            remedy="in the directory of its source: pip install '.[serve]'",
         ) from error
     listening = _listen(arguments.host, arguments.port)
     with listening:

@@ -11,6 +11,7 @@ from pathlib import Path
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_ls import read_runs
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import find_run
 from refold.app.lines import Cell
 from refold.app.present import units
@@ -38,6 +39,7 @@ def trash(arguments: argparse.Namespace, settings: Settings, printer: Printer) -
     Raises:
         RefoldError: a run is not there, or none was named.
     """
+    redacted(arguments, settings, printer)
     if arguments.list:
         return _list(settings, printer, as_json=arguments.json)
     if not arguments.runs:
@@ -58,6 +60,7 @@ def put_back(arguments: argparse.Namespace, settings: Settings, printer: Printer
     Raises:
         RefoldError: there is no such entry, there are several, or it cannot be put back.
     """
+    redacted(arguments, settings, printer)
     if not arguments.ids:
         return _list(settings, printer, as_json=arguments.json)
     for entry in [find_entry(text, trashed(settings)) for text in arguments.ids]:
@@ -148,7 +151,7 @@ def _list(settings: Settings, printer: Printer, *, as_json: bool) -> int:
                 Cell(line(entry.name, _ID), "strong"),
                 Cell(line(f"  {when}  {units.size(entry.bytes)}  ")),
                 Cell(line(said_of(entry, settings, now)), "dim" if entry.state == "whole" else "warn"),
-                Cell(line(f"  {entry.prompt}", 100), "dim"),
+                Cell(line(f"  {printer.let_out(entry.prompt)}", 100), "dim"),
             )
         )
     if not found and not as_json:

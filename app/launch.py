@@ -75,7 +75,11 @@ def headless(command: Sequence[str], *, cwd: str) -> Ended:
 
 
 def in_terminal(
-    command: Sequence[str], *, cwd: str, suspend: Callable[[], AbstractContextManager[None]]
+    command: Sequence[str],
+    *,
+    cwd: str,
+    suspend: Callable[[], AbstractContextManager[None]],
+    after: Callable[[], None] | None = None,
 ) -> Ended:
     """Give a child the terminal that the full screen has; blocks the event loop until it has ended.
 
@@ -85,6 +89,7 @@ def in_terminal(
         command: the argument list, shown before it runs.
         cwd: where it is started.
         suspend: `App.suspend`.
+        after: called once the child has ended, before a key is waited for.
     """
     problem = _problem(command, cwd)
     if problem:
@@ -95,7 +100,7 @@ def in_terminal(
     try:
         with suspend():
             try:
-                ended = _visit(command, cwd)
+                ended = _visit(command, cwd, after)
             except BaseException as error:  # Textual's suspend has no finally.
                 ended = Ended(None, problem=f"{type(error).__name__}: {error}")
     except SuspendNotSupported:
@@ -129,12 +134,14 @@ def _problem(command: Sequence[str], cwd: str) -> str:
     return problem_of(runnable(command)[0], cwd) if command else "there is no command for it"
 
 
-def _visit(command: Sequence[str], cwd: str) -> Ended:
+def _visit(command: Sequence[str], cwd: str, after: Callable[[], None] | None) -> Ended:
     """Show the command, run it, and keep what it said on the screen where it failed."""
     _say(f"$ cd {line(spelled([cwd]))} && {line(spelled(command))}")
     with _deaf():
         with _terminal_kept():
             ended = _run(command, cwd)
+        if after is not None:
+            after()
         if not ended.fine:
             _say(f"\n{line(command[0])} {ended.sentence}. Press Enter to go back to Refold.")
             _await_enter()

@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from refold.app.cli_exit import FINE, INTERRUPTED, REFUSED
 from refold.app.cli_print import OutputFailed, Printer, is_terminal
@@ -22,6 +24,9 @@ from refold.core.records import Json
 from refold.core.runner import FollowUp, Outcome, Progress, Runner
 from refold.core.store.journal import Journal
 from refold.core.store.resume import Opened
+
+if TYPE_CHECKING:
+    from refold.core.redact import Redactor
 
 _TEXT: Final = 2000
 _LABEL: Final = 10
@@ -38,14 +43,21 @@ _LABELS: Final = {"turn": "assistant", "call": "call", "result": "result", "user
 class Live:
     """One run on the command line: progress on standard error, the last words on standard output."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: Printer, redactor: Redactor | None = None) -> None:
+        """Drive a run.
+
+        Args:
+            printer: where what happens is said.
+            redactor: what every text of the run goes through before; None lets it out as it is.
+        """
+        self._redactor = redactor
         self.control = Control(self._told, _held_up)
         self._printer = printer
         self._unheard = False
 
     def watch(self, progress: Progress) -> None:
         """Say what has just happened; where nobody hears it any more the run is suspended."""
-        for row in _rows(progress):
+        for row in _rows(_let_out(progress, self._redactor)):
             self._say(row)
 
     def _told(self) -> None:
@@ -160,6 +172,18 @@ def _lines_of(fd: int) -> Iterator[str]:
         yield rest.decode("utf-8", "replace")
 
 
+def _let_out(progress: Progress, redactor: Redactor | None) -> Progress:
+    """Redact what happened as a whole, before it is cut into rows."""
+    if redactor is None:
+        return progress
+    return msgspec.structs.replace(
+        progress,
+        text=redactor.text(progress.text),
+        name=redactor.text(progress.name),
+        input=redactor.value(progress.input),
+    )
+
+
 def _rows(progress: Progress) -> Iterator[Line]:
     """What happened as rows: one, or of what was said as many as it takes."""
     head = Cell(Safe(f"{progress.seq or '':>5}  {_LABELS[progress.kind]:{_LABEL}}"), _ROLES[progress.kind])
@@ -197,7 +221,11 @@ def tell(outcome: Outcome, journal: Journal | None, again: str, printer: Printer
         printer.json(outcome_json(outcome, journal))
     elif not (is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         # On a terminal it stands there already, as the last turn.
-        for row in block(outcome.text.strip("\n")):
+        text = outcome.text.strip("\n")
+        if printer.redactor is not None:
+            # It was counted as it was said.
+            text = printer.redactor.another().text(text)
+        for row in block(text):
             printer.text(row)
     if outcome.reason != "completed" and journal is not None:
         printer.note(f"refold: it goes on with: {again}")

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -96,6 +97,8 @@ def show_outside(
             os.close(fd)
         # Who saves by mistake is told that the copy is for reading.
         copy.chmod(0o400)
-        return in_terminal([*command, "--", str(copy)], cwd=str(directory), suspend=suspend)
+        gone = partial(shutil.rmtree, directory, ignore_errors=True)
+        # Nothing is left where the terminal is closed while a key is waited for.
+        return in_terminal([*command, "--", str(copy)], cwd=str(directory), suspend=suspend, after=gone)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

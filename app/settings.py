@@ -82,9 +82,9 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def own_places(self) -> tuple[Path, ...]:
-        """The directories that hold our own files, used or not: nothing else belongs into them."""
+        """Our own files, and directories of them, used or not: nothing else belongs there."""
         caches = (self.cache_dir, self.unused_cache)
-        return (self.state_dir, self.config_file.parent, *(place for place in caches if place is not None))
+        return (self.state_dir, self.config_file, *(place for place in caches if place is not None))
 
     @property
     def notes_dir(self) -> Path:

@@ -204,6 +204,25 @@ def test_a_run_that_is_not_kept_leaves_nothing(place: Place) -> None:
     assert sorted(path.name for path in place.project.iterdir() if path.suffix != "") == ["agents.py"]
 
 
+def test_a_secret_is_left_out_of_what_is_said_of_a_run(place: Place) -> None:
+    key = "ghp_" + "a1B2" * 9
+    done = place.run("run", "agents:make", "--name", "one", f"use {key}")
+    assert key not in done.stderr + done.stdout
+    assert "assistant Turn 0.␛[2J use [redacted: " in done.stderr
+    assert "--no-redact keeps them" in done.stderr
+    assert key in place.run("run", "agents:make", "--no-redact", f"use {key}").stderr
+    assert key not in place.run("run", "agents:make", "--json", f"use {key}").stderr
+
+
+def test_a_plan_in_a_pipe_has_no_secrets(place: Place) -> None:
+    key = "ghp_" + "a1B2" * 9
+    place.run("run", "agents:make", "--name", "one", "do it")
+    path = place.cut(4)
+    path.write_bytes(path.read_bytes().replace(b"script-1", key.encode()))
+    assert key not in place.run("resume", "one", "--plan", "--agent", "agents:make").stdout
+    assert key in place.run("resume", "one", "--plan", "--agent", "agents:make", "--no-redact").stdout
+
+
 def test_a_kept_run_knows_its_agent(place: Place) -> None:
     done = place.run("run", "agents:make", "--checkpoint", "--json", "do it")
     said = json.loads(done.stdout.splitlines()[-1])

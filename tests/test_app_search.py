@@ -318,7 +318,10 @@ def test_the_command_finds_the_same_with_the_index(refold: Any, tmp_path: Path) 
     assert refold("ledger", "--json")[1] == plainly
     assert refold("ledger", "--json", "--no-cache")[1] == plainly
     with open_to_build(tmp_path / "cache" / "refold"):
-        assert refold("--index", "ledger")[0] == 2
+        assert refold("--index")[0] == 2
+        code, out, error = refold("--index", "ledger", "--json")
+        assert (code, out) == (0, plainly)
+        assert "the runs themselves were read" in error
         assert refold("ledger", "--json")[1] == plainly
     (tmp_path / "cache" / "refold" / NAME).write_bytes(b"nothing of ours" * 400)
     code, out, error = refold("ledger", "--json")

@@ -99,4 +99,4 @@ def test_what_cannot_be_served_is_said(
     monkeypatch.setitem(sys.modules, "textual_serve.server", None)
     monkeypatch.delitem(sys.modules, "refold.app.serving", raising=False)
     assert main(["serve"]) == 2
-    assert "pip install 'refold[serve]'" in capsys.readouterr().err
+    assert "pip install '.[serve]'" in capsys.readouterr().err

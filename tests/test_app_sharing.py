@@ -8,6 +8,7 @@ import os
 import shlex
 import stat
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -23,6 +24,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from refold.app import launch
 from refold.app.cli import main
 from refold.app.exporting import FORMATS
 from refold.app.main import RefoldApp
@@ -420,6 +422,15 @@ def test_a_program_that_is_none(tmp_path: Path) -> None:
     assert "was not started" in ended.sentence
     failing = msgspec.structs.replace(chosen, editor="false")
     assert show_outside("editor", "x", b"{}", failing, nullcontext).sentence == "ended with exit code 1"
+
+
+def test_the_copy_is_gone_before_a_key_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[list[Path]] = []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(launch, "_await_enter", lambda: left.append(list(tmp_path.iterdir())))
+    failing = msgspec.structs.replace(settings(tmp_path), editor="false")
+    show_outside("editor", "x", b"{}", failing, nullcontext)
+    assert left == [[]]
 
 
 async def test_an_editor_that_is_not_set_is_said(run: Path, tmp_path: Path) -> None:

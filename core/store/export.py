@@ -265,7 +265,7 @@ def refuse_target(target: Path, source: Path, roots: Iterable[Path], own: Iterab
         target: the file that is named.
         source: the run that is written out.
         roots: the directories that hold runs or conversations.
-        own: the directories of our own notes, cache and configuration.
+        own: our own files, and directories of them.
 
     Raises:
         Refused: the file is a run or a part of one, or lies where runs, their trash or our own files lie.
@@ -303,7 +303,8 @@ def refuse_target(target: Path, source: Path, roots: Iterable[Path], own: Iterab
     except (OSError, ValueError) as error:
         raise open_error(target, error) from error
     _refuse_beside(target)
-    _refuse_place(real, held, ours)
+    _refuse_place(real, held)
+    _refuse_own(real / target.name, held, ours)
 
 
 def _refuse_beside(target: Path) -> None:
@@ -313,7 +314,7 @@ def _refuse_beside(target: Path) -> None:
         raise Refused(f"{shown(target)}: {what} is called so", remedy="choose another name")
 
 
-def _refuse_place(real: Path, held: Sequence[Path], ours: Sequence[Path]) -> None:
+def _refuse_place(real: Path, held: Sequence[Path]) -> None:
     if TRASH in real.parts:
         raise Refused(
             f"{shown(real)}: this is the trash of Refold, and what lies in it is restored",
@@ -325,12 +326,15 @@ def _refuse_place(real: Path, held: Sequence[Path], ours: Sequence[Path]) -> Non
             raise Refused(
                 f"{shown(directory)}: a run lies in this directory", remedy="choose another directory"
             )
-    for directory in ours:
+
+
+def _refuse_own(real: Path, held: Sequence[Path], ours: Sequence[Path]) -> None:
+    for place in ours:
         # The runs that are kept by default lie in the directory of our own state.
-        among_runs = any(real.is_relative_to(root) for root in held if root.is_relative_to(directory))
-        if real.is_relative_to(directory) and not among_runs:
+        among_runs = any(real.is_relative_to(root) for root in held if root.is_relative_to(place))
+        if real.is_relative_to(place) and not among_runs:
             raise Refused(
-                f"{shown(directory)}: Refold keeps its own files in this directory",
+                f"{shown(place)}: Refold keeps its own files there",
                 remedy="choose another directory",
             )
 

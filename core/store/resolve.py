@@ -62,9 +62,18 @@ def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Pa
         raise _ambiguous(text, found)
     where = ", ".join(looked) or "no directory at all"
     raise RunNotFound(
-        f"no run {text!r}; looked in {where}",
+        f"no run {text!r}; looked in {where}{_meant(text, directories)}",
         remedy="see the ids with 'refold ls', or name its directory with --root",
     )
+
+
+def _meant(text: str, directories: Sequence[Root]) -> str:
+    """Give the question for the run whose id is close to a text; empty where there is none."""
+    from difflib import get_close_matches
+
+    ids = {name.removesuffix(SUFFIX) for root in directories for name in _starting_with(root.path, "")[0]}
+    close = get_close_matches(text, sorted(ids), 1, 0.8)
+    return f"; did you mean the run {close[0]!r}?" if close else ""
 
 
 def _by_path(text: str) -> Path:
