@@ -72,7 +72,7 @@ def clipboard(app: App[None]) -> str:
 
 
 async def test_copy_hides_secrets_and_another_key_sends_them(run: Path, tmp_path: Path) -> None:
-    async with opened(run, settings(tmp_path)) as (pilot, _):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, _):
         lines = run.read_text().split("\n")
         await pilot.press("y")
         await until(pilot, lambda: bool(clipboard(pilot.app)))
@@ -93,7 +93,7 @@ async def test_copy_hides_secrets_and_another_key_sends_them(run: Path, tmp_path
 
 
 async def test_the_lens_hides_in_rows_and_panes_and_counts(run: Path, tmp_path: Path) -> None:
-    async with opened(run, settings(tmp_path)) as (pilot, screen):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, screen):
         await until(pilot, lambda: "\n".join(shown(pilot.app)).count("hunter2") == 2)
         await pilot.press("v")
         await until(pilot, lambda: "2 secrets hidden (1 × " in "\n".join(shown(pilot.app)))
@@ -110,7 +110,7 @@ async def test_the_lens_hides_in_rows_and_panes_and_counts(run: Path, tmp_path: 
         await pilot.press("v", "1", "home")
         await until(pilot, lambda: "hunter2" in "\n".join(shown(pilot.app)))
         assert "hidden" not in "\n".join(shown(pilot.app))
-    allowing = msgspec.structs.replace(settings(tmp_path), allow=("hunter*",))
+    allowing = msgspec.structs.replace(settings(tmp_path / "own"), allow=("hunter*",))
     async with opened(run, allowing) as (pilot, _):
         await pilot.press("v", "home")
         await until(pilot, lambda: "2 secrets hidden (2 × github token)" in "\n".join(shown(pilot.app)))
@@ -127,7 +127,7 @@ async def test_a_count_that_is_begun_anew_ends_the_one_before(
         stops.append(stop)
         gate.wait(20)
 
-    async with opened(run, settings(tmp_path)) as (pilot, screen):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, screen):
         with monkeypatch.context() as patch:
             patch.setattr(Lens, "count", held)
             await pilot.press("v")
@@ -142,7 +142,7 @@ async def test_a_count_that_is_begun_anew_ends_the_one_before(
 
 async def test_export_asks_and_writes(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    async with opened(run, settings(tmp_path)) as (pilot, screen):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, screen):
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
         await until(pilot, lambda: "2 secrets will be hidden" in "\n".join(shown(pilot.app)))
@@ -168,7 +168,7 @@ async def test_an_export_that_cannot_be_says_so_and_leaves_nothing(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(run.parent)
-    held = msgspec.structs.replace(settings(tmp_path), roots=(Root(run.parent, "fisk-ai", "default"),))
+    held = msgspec.structs.replace(settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),))
     async with opened(run, held) as (pilot, _):
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
@@ -210,7 +210,7 @@ async def test_what_was_read_of_a_run_that_vanished_is_exported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data = run.read_bytes()
-    async with opened(run, settings(tmp_path)) as (pilot, screen):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, screen):
         run.unlink()
         await until(pilot, lambda: "what was read stays on the screen" in "\n".join(shown(pilot.app)))
         await pilot.press("e")
@@ -225,7 +225,7 @@ async def test_marked_runs_are_exported_together(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (run.parent / "other.json").write_bytes(story.Writing("other", "hello").end("completed").data)
-    held = msgspec.structs.replace(settings(tmp_path), roots=(Root(run.parent, "fisk-ai", "default"),))
+    held = msgspec.structs.replace(settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),))
     screen = RunsScreen(held)
     async with RefoldApp(held, lambda: screen).run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: len(screen.listing.rows) == 2)
@@ -247,7 +247,7 @@ async def test_each_run_that_cannot_be_exported_is_named(tmp_path: Path) -> None
     gone = [str(runs / "one.json"), str(runs / "three.json")]
     for path in gone:
         Path(path).unlink()
-    chosen = settings(tmp_path)
+    chosen = settings(tmp_path / "own")
     dialog = ExportScreen(
         tuple(Chosen(runs / f"{name}.json", "refold", chosen) for name in ("one", "two", "three", "four")),
         lambda run: RunReader.open(run.path, hint=run.hint),
@@ -269,7 +269,7 @@ async def test_each_run_that_cannot_be_exported_is_named(tmp_path: Path) -> None
 
 
 async def test_another_format_gives_another_ending(run: Path, tmp_path: Path) -> None:
-    async with opened(run, settings(tmp_path)) as (pilot, _):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, _):
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
         dialog = pilot.app.screen
@@ -295,7 +295,7 @@ async def test_the_dialog_asks_the_file_system_aside(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     asked: list[str] = []
-    async with opened(run, settings(tmp_path)) as (pilot, screen):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, screen):
         loop = threading.get_ident()
 
         def watch(name: str) -> None:
@@ -334,7 +334,7 @@ def test_a_guess_is_said_as_one() -> None:
 
 
 async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> None:
-    async with opened(run, settings(tmp_path)) as (pilot, _):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, _):
         await pilot.press("down")
         for key, text in (
             ("i", "leaky"),
@@ -349,7 +349,7 @@ async def test_what_a_run_is_called_by_is_copied(run: Path, tmp_path: Path) -> N
 
 
 def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> None:
-    chosen = settings(tmp_path)
+    chosen = settings(tmp_path / "own")
     path = tmp_path / "a b.json"
     named = [copy.text for copy in copies(path, None, chosen)]
     assert named == ["a b", str(path), f"'{path}'", f"refold resume '{path}'"]
@@ -373,7 +373,7 @@ def test_every_link_opens(
 ) -> None:
     path = tmp_path / f"{name}.json"
     path.write_bytes(story.Writing("away", "hello").turn("look").data)
-    held = settings(tmp_path)
+    held = settings(tmp_path / "own")
     if known:
         held = msgspec.structs.replace(held, roots=(Root(tmp_path, "fisk-ai", "default"),))
     roots = ["--root", str(tmp_path), "--only"] if known else []
@@ -393,7 +393,7 @@ def test_a_record_in_another_program(tmp_path: Path) -> None:
         " os.stat(sys.argv[-1]).st_mode, os.stat(os.path.dirname(sys.argv[-1])).st_mode]))\n"
     )
     script.chmod(0o700)
-    chosen = msgspec.structs.replace(settings(tmp_path), editor=f"'{script}' --wait 'a b'", pager=str(script))
+    chosen = msgspec.structs.replace(settings(tmp_path / "own"), editor=f"'{script}' --wait 'a b'", pager=str(script))
     raw = b'{"a":"\\u001b[2J \xc3\xa9","b":[1.50]}'
     assert show_outside("editor", "run-7", raw, chosen, nullcontext).fine
     arguments, text, mode, directory = json.loads(told.read_text())
@@ -411,7 +411,7 @@ def test_a_record_in_another_program(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_none(tmp_path: Path) -> None:
-    chosen = settings(tmp_path)
+    chosen = settings(tmp_path / "own")
     with pytest.raises(NoProgram, match="EDITOR is not set"):
         command_of("editor", chosen)
     with pytest.raises(NoProgram, match="No closing quotation"):
@@ -434,7 +434,7 @@ def test_the_copy_is_gone_before_a_key_is_waited_for(tmp_path: Path, monkeypatch
 
 
 async def test_an_editor_that_is_not_set_is_said(run: Path, tmp_path: Path) -> None:
-    async with opened(run, settings(tmp_path)) as (pilot, _):
+    async with opened(run, settings(tmp_path / "own")) as (pilot, _):
         await pilot.press("O")
         await until(pilot, lambda: "EDITOR is not set" in "\n".join(shown(pilot.app)))
         await asyncio.sleep(0)
