@@ -168,7 +168,9 @@ async def test_an_export_that_cannot_be_says_so_and_leaves_nothing(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(run.parent)
-    held = msgspec.structs.replace(settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),))
+    held = msgspec.structs.replace(
+        settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),)
+    )
     async with opened(run, held) as (pilot, _):
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
@@ -225,7 +227,9 @@ async def test_marked_runs_are_exported_together(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (run.parent / "other.json").write_bytes(story.Writing("other", "hello").end("completed").data)
-    held = msgspec.structs.replace(settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),))
+    held = msgspec.structs.replace(
+        settings(tmp_path / "own"), roots=(Root(run.parent, "fisk-ai", "default"),)
+    )
     screen = RunsScreen(held)
     async with RefoldApp(held, lambda: screen).run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: len(screen.listing.rows) == 2)
@@ -393,7 +397,9 @@ def test_a_record_in_another_program(tmp_path: Path) -> None:
         " os.stat(sys.argv[-1]).st_mode, os.stat(os.path.dirname(sys.argv[-1])).st_mode]))\n"
     )
     script.chmod(0o700)
-    chosen = msgspec.structs.replace(settings(tmp_path / "own"), editor=f"'{script}' --wait 'a b'", pager=str(script))
+    chosen = msgspec.structs.replace(
+        settings(tmp_path / "own"), editor=f"'{script}' --wait 'a b'", pager=str(script)
+    )
     raw = b'{"a":"\\u001b[2J \xc3\xa9","b":[1.50]}'
     assert show_outside("editor", "run-7", raw, chosen, nullcontext).fine
     arguments, text, mode, directory = json.loads(told.read_text())
