@@ -89,7 +89,7 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("✗", "an error"),
     ("⚠", "damage, with its count: a place that cannot be read"),
     ("ψ", "a fork"),
-    ("◆  ▪", "in the list of runs: starred by you; noted by you, on records too"),
+    ("*  ▪", "in the list of runs: starred by you; noted by you, on records too"),
     ("┃", "the cursor on the ruler"),
     ("…  ⋯", "cut to fit; not read yet"),
     ("␛ ‹RLO›", "a character that would command or confuse the terminal, by its name"),

@@ -48,10 +48,10 @@ def test_everything_that_can_be_kept(at: Any, runs: Path) -> None:
     assert [row["id"] for row in at("ls", "--json", "-star:yes").rows] == ["beta"]
     assert [row["id"] for row in at("ls", "--json", "tag:no").rows] == ["beta"]
     assert [row["id"] for row in at("ls", "--json", "sweep").rows] == ["alpha"]
-    assert "◆ july sweep ▪" in at("ls").out
+    assert "* july sweep ▪" in at("ls").out
     for words in (("note", "alpha"), ("note", "alpha@3"), ("tag", "alpha"), ("name", "alpha")):
         assert at(*words, "--clear").code == 0
-    assert at("name", "alpha").out == "alpha  ◆ starred\n"
+    assert at("name", "alpha").out == "alpha  * starred\n"
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ async def test_the_list_keeps_what_is_typed_and_leaves_the_runs_alone() -> None:
     async with run.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await pilot.press("asterisk")
-        await said(pilot, "◆ starred")
+        await said(pilot, "* starred")
         await type_into(pilot, "E", "july sweep")
-        await said(pilot, "◆ july sweep")
+        await said(pilot, "* july sweep")
         await type_into(pilot, "T", "bug, two")
         await said(pilot, "bug two")
         await type_into(pilot, "m", "my words")
@@ -210,9 +210,9 @@ async def test_a_record_of_a_run_is_noted_and_a_changed_one_is_said() -> None:
         await type_into(pilot, "m", "look here")
         await said(pilot, "▪ Note  look here")
         await pilot.press("asterisk")
-        await said(pilot, "◆ billing-sweep")
+        await said(pilot, "* billing-sweep")
         await type_into(pilot, "E", "other")
-        await said(pilot, "◆ other  billing-sweep")
+        await said(pilot, "* other  billing-sweep")
         notes = NotesStore(NOTES).read(a_run())
         (note,) = notes.records
         assert (note.text, notes.name, notes.star) == ("look here", "other", True)

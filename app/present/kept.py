@@ -10,7 +10,7 @@ from refold.app.present.layout import cell
 from refold.app.present.units import plural
 from refold.core.keeping import LONGEST_NOTE, Kept
 
-STAR: Final = "◆"
+STAR: Final = "*"
 """Stands before what is starred."""
 NOTED: Final = "▪"
 """Stands at what carries a note."""
