@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import secrets
 import signal
 import socket
@@ -33,6 +34,17 @@ _POLICY: Final = (
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class _Sentence(logging.Filter):
+    """Says that a browser was cut off, where the server would print the trace of what it could not read."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten one record; every one is let through."""
+        if record.exc_info:
+            record.msg = "refold: a browser sent what is no message of the screen, and was cut off"
+            record.args, record.exc_info, record.exc_text = (), None, None
+        return True
+
+
 class RefoldServer:
     """Starts one screen for each browser tab."""
 
@@ -49,6 +61,7 @@ class RefoldServer:
         self.origin = f"http://{self.address}"
         self.key = secrets.token_urlsafe(16)
         """Who knows it may look; it is in the address that is printed, and nowhere else."""
+        logging.getLogger("textual-serve").addFilter(_Sentence())
         # It hands the command to a shell, so every word of it is quoted.
         self._server = Server(join(command), host, port, "Refold", self.origin)
         self._listening = listening

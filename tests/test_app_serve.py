@@ -43,7 +43,9 @@ async def served(directory: Path) -> AsyncIterator[str]:
         yield (await asyncio.wait_for(child.stdout.readline(), 30)).decode().strip()
     finally:
         child.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(child.wait(), 30) == 0
+        _, said = await asyncio.wait_for(child.communicate(), 30)
+        assert child.returncode == 0
+        assert b"Traceback" not in said
 
 
 async def heard(socket: ClientWebSocketResponse, wanted: bytes) -> None:
@@ -87,6 +89,24 @@ async def test_a_browser_looks_and_cannot_write(tmp_path: Path) -> None:
             await opened.send_json(["stdin", "f"])
             await heard(opened, b"look only")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["leaky.json"]
+
+
+async def test_what_is_no_message_ends_a_connection_only(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path) as url,
+        aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
+        base = url.partition("/?key=")[0]
+        async with session.get(url) as answer:
+            assert answer.status == 200
+        async with session.ws_connect(f"{base}/ws?width=100&height=30", headers={"Origin": base}) as opened:
+            await heard(opened, b"look at this")
+            await opened.send_str("{")
+            async with asyncio.timeout(30):
+                while not (await opened.receive()).type & 0x100:
+                    pass
+        async with session.get(f"{base}/") as answer:
+            assert answer.status == 200
 
 
 def test_what_cannot_be_served_is_said(
