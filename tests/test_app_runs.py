@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests import story
+from tests.on_screen import until
 from tests.story import Writing
 from textual import events
 from textual.geometry import Size
@@ -27,6 +28,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.bars import ColumnHeader, LineBar, TopBar
+from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.core.store import grep
@@ -388,6 +390,23 @@ async def test_quitting_while_the_list_loads_is_at_once(runs: Path, tmp_path: Pa
         await pilot.press("q")
     assert time.perf_counter() - start < 5
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("refold")]
+
+
+async def test_the_keys_of_a_run_are_lit_once_there_is_one(runs: Path, tmp_path: Path) -> None:
+    made = settings(runs, tmp=tmp_path)
+    screen = RunsScreen(made)
+    async with RefoldApp(made, lambda: screen).run_test(size=SIZE) as pilot:
+
+        def lit() -> bool:
+            drawn = screen.query_one(KeyBar).line(SIZE[0])
+            return any(cell.text == "r" and cell.role == "key" for cell in drawn)
+
+        await until(pilot, lambda: bool(screen.query(KeyBar)) and screen.run is None)
+        assert not lit()
+        many(runs, 1)
+        screen.action_refresh()
+        await until(pilot, lambda: screen.run is not None)
+        await until(pilot, lit)
 
 
 async def test_the_list_fills_from_the_newest_on_with_the_cursor_there(runs: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from refold.app.main import RefoldApp
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.bars import TopBar
+from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.core.store.roots import Root
 
@@ -68,6 +69,12 @@ async def settled(pilot: Pilot[None], *pressed: str, preview: str = "") -> None:
         assert time.monotonic() < end, said()
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.15)
+    await pilot.pause()
+    # Under load the last row is told of what can be done now later than that.
+    keys = screen.query_one(KeyBar)
+    while keys._hints != keys._active():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
     await pilot.pause()
 
 

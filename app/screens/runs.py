@@ -107,6 +107,7 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         self._filter_before = ""
         self._drawn = 0.0
         self._drawing: Timer | None = None
+        self._can_act = False
         self._previewing: Timer | None = None
         self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
 
@@ -295,6 +296,10 @@ class RunsScreen(TrashingScreen, KeepingScreen):
             self._previewing.stop()
             self._previewing = None
         run, pager = self.run, self.query_one("#preview", LinePager)
+        if (run is None) is self._can_act:
+            # Most keys act on a run: without one they are drawn dim.
+            self._can_act = run is not None
+            self.refresh_bindings()
         if run is None:
             pager.show(FixedRows(()))
             return
