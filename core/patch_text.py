@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+Kind: TypeAlias = Literal["add", "delete", "update"]
+_HEADS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("*** Add File: ", "add"),
+    ("*** Delete File: ", "delete"),
+    ("*** Update File: ", "update"),
+)
 
 MOST_LINES: Final = 20_000
 """Lines of a patch that are read."""
@@ -37,7 +44,7 @@ class FilePatch(msgspec.Struct, frozen=True):
 
     path: str
     """Empty where the patch does not name it."""
-    kind: Literal["add", "delete", "update"]
+    kind: Kind
     hunks: tuple[Hunk, ...] = ()
     to: str = ""
     """Its new name."""
@@ -82,7 +89,7 @@ class _Stretch:
 
 def _unified(rows: list[str]) -> Iterator[FilePatch]:
     path = to = ""
-    kind: Literal["add", "delete", "update"] = "update"
+    kind: Kind = "update"
     hunks: list[Hunk] = []
     begun = False
     at = 0
@@ -180,10 +187,9 @@ def _marked(rows: list[str]) -> Iterator[FilePatch]:
 
 
 def _head(row: str) -> FilePatch | None:
-    for word, kind in (("Add", "add"), ("Delete", "delete"), ("Update", "update")):
-        lead = f"*** {word} File: "
+    for lead, kind in _HEADS:
         if row.startswith(lead):
-            return FilePatch(row.removeprefix(lead).strip(), kind)  # type: ignore[arg-type]
+            return FilePatch(row.removeprefix(lead).strip(), kind)
     return None
 
 

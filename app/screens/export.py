@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -132,7 +133,7 @@ class ExportScreen(ModalScreen[str]):
         found: Counter[str] = Counter()
         for number, run in enumerate(self._runs):
             try:
-                reader = await aside(lambda run=run: self._indexed(run))  # type: ignore[misc]
+                reader = await aside(partial(self._indexed, run))
             except RefoldError as error:
                 self.plan = self.plan._replace(unread=(*self.plan.unread, _why_not(run, error)))
                 self._draw()
@@ -140,7 +141,7 @@ class ExportScreen(ModalScreen[str]):
             with reader:
                 lens, items = Lens(reader, self._settings.allow), reader.timeline.items
                 while lens.seen < items and not self._stop.is_set():
-                    await aside(lambda lens=lens: lens.count(_COUNTED, self._stop.is_set))  # type: ignore[misc]
+                    await aside(partial(lens.count, _COUNTED, self._stop.is_set))
                     share = (number + lens.seen / items) / len(self._runs)
                     self.plan = self.plan._replace(hidden=found + lens.counts, looked_at=share)
                     self._draw()
@@ -252,7 +253,7 @@ class ExportScreen(ModalScreen[str]):
         try:
             for number, (run, file) in enumerate(zip(self._runs, files, strict=True)):
                 try:
-                    await aside(lambda run=run, file=file, n=number: self._export(run, file, redactor, n))  # type: ignore[misc]
+                    await aside(partial(self._export, run, file, redactor, number))
                     written += 1
                 except RefoldError as error:
                     failed.append(_why_not(run, error))

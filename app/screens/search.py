@@ -12,7 +12,6 @@ import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.timer import Timer
 
 from refold.app import keys
@@ -22,10 +21,10 @@ from refold.app.present.landing import Landing
 from refold.app.present.search import HitRows
 from refold.app.present.units import ago
 from refold.app.safe import Safe
+from refold.app.screens.list_frame import divide, parts
 from refold.app.searching import Searching
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.ground import GroundScreen
-from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -35,8 +34,6 @@ from refold.core.search_text import QueryError, parse_query
 if TYPE_CHECKING:
     from refold.app.settings import Settings
 
-_LOW: Final = 24
-_TALL: Final = 36
 _PAUSE: Final = 0.12
 """Seconds without a key before a query is asked: the word may not be typed to its end."""
 _REDRAW: Final = 0.1
@@ -70,16 +67,8 @@ class SearchScreen(GroundScreen):
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first."""
-        self._divide(self.app.size.height)
-        yield TopBar(id="top")
-        yield ColumnHeader(id="header")
-        yield LineList(id="hits")
-        with Container(id="empty"):
-            yield LinePager(id="nothing")
-        with Container(id="panel"):
-            yield LinePager(id="preview")
-        yield PromptBar(id="prompt")
-        yield KeyBar(id="keys")
+        divide(self, self.app.size.height)
+        yield from parts("hits")
 
     @property
     def listing(self) -> LineList:
@@ -122,12 +111,8 @@ class SearchScreen(GroundScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
-        self._divide(event.size.height)
+        divide(self, event.size.height)
         self.call_after_refresh(self._draw_header)
-
-    def _divide(self, height: int) -> None:
-        self.set_class(height < _LOW, "-low")
-        self.set_class(height >= _TALL, "-tall")
 
     def show_times(self, *, utc: bool) -> None:
         """Open runs with their times in UTC, or in local time; here are only ages."""
