@@ -55,19 +55,6 @@ class Span(NamedTuple):
     """1-based."""
 
 
-class Bucket(NamedTuple):
-    """What one cell of the ruler stands for."""
-
-    kind: str
-    error: bool
-    """Whether one of its items has a problem."""
-    errors: int
-    """How many of its results report an error."""
-    damage: bool
-    first_row: int
-    last_row: int
-
-
 class Mark(NamedTuple):
     """A finding as the builder notes it; `Timeline.findings` makes it a sentence."""
 

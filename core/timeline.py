@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 from refold.core.columns import (
     ASSISTANT,
-    DAMAGE,
     ERROR,
     FOLDED,
     KINDS,
@@ -24,7 +23,6 @@ from refold.core.columns import (
     STRICT,
     TERMINAL,
     WITH_ERROR,
-    Bucket,
     Columns,
     Mark,
     Row,
@@ -334,12 +332,12 @@ class Timeline:
     def problem_items(self) -> Sequence[int]:
         """Give the items with a problem, in order: findings, error results, error ends."""
         if self._problems is None:
-            found = set(self._marked_items())
+            found = set(self.marked_items())
             found.update(match.start() for match in WITH_ERROR.finditer(self.columns.flags))
             self._problems = sorted(found)
         return self._problems
 
-    def _marked_items(self) -> Sequence[int]:
+    def marked_items(self) -> Sequence[int]:
         """The items with a finding that is a problem, in order."""
         if self._marked is None:
             self._marked = sorted({mark.item for mark in self.marks if CODES[mark.code].severity != "info"})
@@ -484,41 +482,6 @@ class Timeline:
             found = STRICT.search(self.columns.flags)
             self._first_strict = self.items if found is None else found.start()
         return self._first_strict <= item
-
-    def buckets(self, width: int) -> tuple[Bucket, ...]:
-        """Cut the rows into at most `width` stretches of equal length, for the ruler."""
-        rows = self.rows
-        cells = min(width, rows)
-        return tuple(
-            self._bucket(cell * rows // cells, (cell + 1) * rows // cells - 1) for cell in range(cells)
-        )
-
-    def _bucket(self, first_row: int, last_row: int) -> Bucket:
-        first, last = self.item_of(first_row), self.item_of(last_row)
-        columns = self.columns
-
-        def grown(column: Sequence[int]) -> int:
-            return column[last] - (column[first - 1] if first else 0)
-
-        marked = self._marked_items()
-        near = range(bisect_left(marked, first), bisect_right(marked, last))
-        damage = any(
-            columns.kind[item] == DAMAGE or columns.flags[item] & RECOVERED
-            for item in map(marked.__getitem__, near[:64])
-        )
-        error = bool(near) or WITH_ERROR.search(columns.flags, first, last + 1) is not None
-        if first == last:
-            kind = self.row(first_row).kind
-        else:
-            counts = {
-                "assistant": grown(columns.llm),
-                "call": grown(columns.calls),
-                "result": grown(columns.results),
-            }
-            kind = max(counts, key=lambda name: counts[name])
-            if not counts[kind]:
-                kind = KINDS[columns.kind[last]]
-        return Bucket(kind, error, grown(columns.errors), damage, first_row, last_row)
 
     def changed(self) -> None:
         """Forget what was derived; the builder calls it after each change."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold.core.buckets import buckets
 from refold.core.errors import FoldError
 from refold.core.journal_text import fold_bytes
 from refold.core.records import Json
@@ -382,9 +383,9 @@ def test_buckets_cover_every_row_once(
     path.write_bytes(b"\n".join(made) + b"\n")
     with RunReader.open(path) as reader:
         timeline = reader.index_all()
-        buckets = timeline.buckets(width)
-        assert len(buckets) == min(width, timeline.rows)
-        covered = [row for bucket in buckets for row in range(bucket.first_row, bucket.last_row + 1)]
+        made_of = buckets(timeline, width)
+        assert len(made_of) == min(width, timeline.rows)
+        covered = [row for bucket in made_of for row in range(bucket.first_row, bucket.last_row + 1)]
         assert covered == list(range(timeline.rows))
         for index in range(timeline.rows):
             row = timeline.row(index)

@@ -11,7 +11,8 @@ from refold.app import safe
 from refold.app.lines import Cell, Line, Role, RulerCell
 from refold.app.present import units
 from refold.app.safe import Safe
-from refold.core.columns import META, TERMINAL, USER, Bucket
+from refold.core.buckets import Bucket, buckets
+from refold.core.columns import META, TERMINAL, USER
 from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -49,15 +50,15 @@ _NOTHING: Final = RulerCell(Safe("─"), "dim")
 
 def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
     """Give one cell a column, every row taking the same room."""
-    buckets = timeline.buckets(width)
-    if not buckets:
+    stretches = buckets(timeline, width)
+    if not stretches:
         return (_NOTHING,) * width
-    busy = _busy(buckets)
+    busy = _busy(stretches)
     cells: list[RulerCell] = []
     before = -1
     for column in range(width):
-        index = column * len(buckets) // width
-        bucket = buckets[index]
+        index = column * len(stretches) // width
+        bucket = stretches[index]
         if bucket.damage and index != before:
             cells.append(_DAMAGE)
         elif bucket.error and index != before and (busy is None or index in busy):
@@ -69,11 +70,11 @@ def cells_by_count(timeline: Timeline, width: int) -> tuple[RulerCell, ...]:
     return tuple(cells)
 
 
-def _busy(buckets: Sequence[Bucket]) -> frozenset[int] | None:
+def _busy(stretches: Sequence[Bucket]) -> frozenset[int] | None:
     """Give the stretches with the most errors where many have some; None where each can have its mark."""
-    if sum(bucket.error for bucket in buckets) <= len(buckets) * _MARKED:
+    if sum(bucket.error for bucket in stretches) <= len(stretches) * _MARKED:
         return None
-    counts = [bucket.errors for bucket in buckets]
+    counts = [bucket.errors for bucket in stretches]
     most = sorted(counts)[int(len(counts) * (1 - _MARKED))]
     return frozenset(index for index, count in enumerate(counts) if count > most)
 
