@@ -19,7 +19,8 @@ from refold.core.errors import RefoldError
 from refold.core.search_hits import LIMIT, Hit, ranked
 from refold.core.search_text import Query, parse_query
 from refold.core.store.search import Reach, Wrong, search
-from refold.core.store.search_index import IndexProblem, SearchIndex, open_index, open_to_build
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import SearchIndex, open_index, open_to_build
 from refold.core.store.search_source import Source, find_sources
 
 if TYPE_CHECKING:

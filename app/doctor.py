@@ -307,7 +307,8 @@ def _cache(directory: Path | None) -> Iterator[Check]:
 
 def _search_index(directory: Path) -> Iterator[Check]:
     """Say what the index of the search takes, where there is one."""
-    from refold.core.store.search_index import IndexProblem, open_index
+    from refold.core.store.search_database import IndexProblem
+    from refold.core.store.search_index import open_index
 
     try:
         index = open_index(directory)

@@ -20,7 +20,8 @@ from refold.app.search_words import Ask, Found, Indexed, Went, Where, spoken
 from refold.core.search_hits import Hit
 from refold.core.search_text import QueryError, parse_query
 from refold.core.store.search import Reach, Wrong, search
-from refold.core.store.search_index import IndexProblem, SearchIndex, open_index, open_to_build
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import SearchIndex, open_index, open_to_build
 from refold.core.store.search_source import Source, find_sources
 
 _EVERY: Final = 0.05

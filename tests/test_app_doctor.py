@@ -15,7 +15,8 @@ from refold.app.cli import main
 from refold.app.doctor import Check, Level, look_over
 from refold.app.settings import Settings
 from refold.core.store.roots import Root
-from refold.core.store.search_index import NAME, open_to_build
+from refold.core.store.search_database import NAME
+from refold.core.store.search_index import open_to_build
 
 FIXTURES = Path(__file__).parent / "data" / "fisk-ai" / "v3"
 

@@ -38,7 +38,8 @@ from refold.app.widgets.bars import TopBar
 from refold.app.widgets.line_pager import LinePager
 from refold.core.search_text import parse_query
 from refold.core.store.roots import Root
-from refold.core.store.search_index import NAME, open_to_build
+from refold.core.store.search_database import NAME
+from refold.core.store.search_index import open_to_build
 
 Compare = Callable[..., bool]
 EVIL = "\x1b[31m\u202eledger\x07"

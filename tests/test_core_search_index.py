@@ -30,9 +30,10 @@ from tests.search_story import (
 
 from refold.core.search_hits import Hit
 from refold.core.search_text import SCOPES
-from refold.core.store import search_index, search_source
+from refold.core.store import search_database, search_index, search_source
 from refold.core.store.files import open_regular
-from refold.core.store.search_index import IndexProblem, open_index, open_to_build
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import open_index, open_to_build
 
 KINDS = ("user", "assistant", "call", "tool_result", "terminal")
 WORDS = (
@@ -282,7 +283,7 @@ def test_what_vanished_gives_its_room_back(runs: Path, cache: Path, monkeypatch:
         path.unlink()
     build(runs, cache)
     build(runs, cache)
-    database = sqlite3.connect(cache / search_index.NAME)
+    database = sqlite3.connect(cache / search_database.NAME)
     assert database.execute("SELECT count(*) FROM source WHERE NOT alive").fetchone() == (0,)
     database.close()
     with open_index(cache) or pytest.fail("no index") as index:
@@ -303,7 +304,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.search_story import build, hits
-from refold.core.store.search_index import IndexProblem, open_index
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import open_index
 runs, cache = Path(sys.argv[1]), Path(sys.argv[2])
 for turn in range(6):
     try:
@@ -413,9 +415,9 @@ def _link(path: Path) -> None:
 def test_an_index_of_no_use_is_said_to_be_and_begun_anew(runs: Path, cache: Path, damage: object) -> None:
     build(runs, cache)
     for name in ("-wal", "-shm"):
-        (cache / f"{search_index.NAME}{name}").unlink(missing_ok=True)
+        (cache / f"{search_database.NAME}{name}").unlink(missing_ok=True)
     assert callable(damage)
-    damage(cache / search_index.NAME)
+    damage(cache / search_database.NAME)
     problem = ""
     try:
         index = open_index(cache)
@@ -428,7 +430,7 @@ def test_an_index_of_no_use_is_said_to_be_and_begun_anew(runs: Path, cache: Path
                 assert hits_in(said) == hits(runs, "ledger")
     except IndexProblem as error:
         problem = str(error)
-    assert "index" in problem or search_index.NAME in problem
+    assert "index" in problem or search_database.NAME in problem
     build(runs, cache)
     with open_index(cache) or pytest.fail("no index") as index:
         said = told(runs, "ledger", index)
@@ -448,7 +450,8 @@ def test_older_formats_are_removed_and_newer_ones_left_alone(runs: Path, cache: 
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from refold.core.store.search_index import IndexProblem, open_to_build
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import open_to_build
 os.setgid(65534), os.setuid(65534)
 try:
     open_to_build(Path(sys.argv[1]))

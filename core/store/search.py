@@ -8,7 +8,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from refold.core.search_hits import LIMIT, Hit
 from refold.core.search_text import Query
-from refold.core.store.search_index import IndexProblem, SearchIndex
+from refold.core.store.search_database import IndexProblem
+from refold.core.store.search_index import SearchIndex
 from refold.core.store.search_scan import look_up, scan
 from refold.core.store.search_source import Source
 

@@ -8,7 +8,6 @@ are those that were indexed. One process at a time writes, under a lock; the oth
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import time
@@ -16,23 +15,28 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
-from urllib.parse import quote
 
-from refold.core.errors import RefoldError, StoreError
+from refold.core.errors import StoreError
 from refold.core.search_record import Document, read_line
 from refold.core.search_text import RULES, SCOPES, Query, column
-from refold.core.store.files import create_private, open_regular, private_directory
+from refold.core.store.files import create_private, open_regular
+from refold.core.store.search_database import (
+    FORMAT,
+    HASH_SIZE,
+    NAME,
+    TABLES,
+    IndexProblem,
+    connect,
+    has_tables,
+    problems,
+    require_rules,
+    take_lock,
+)
 from refold.core.store.search_source import Source, edges, read_blocks, read_whole
 
-FORMAT: Final = 2
-"""Raised whenever the same bytes would be indexed in another way."""
-NAME: Final = f"search-{FORMAT}.db"
-LOCK: Final = "search.lock"
 _SHIFT: Final = 40
 """A place is the number of a file and, in its lowest bits, where in that a document begins."""
 _PLACES: Final = 1 << _SHIFT
-_HASH_SIZE: Final = 16 << 20
-"""Bytes of words that SQLite gathers before it writes them: fewer, larger pieces, and fewer merges."""
 _COMMIT_BYTES: Final = 128 << 20
 _COMMIT_SECONDS: Final = 10.0
 _SETTLED_NS: Final = 2_000_000_000
@@ -40,28 +44,11 @@ _SETTLED_NS: Final = 2_000_000_000
 _REWRITTEN_NS: Final = 60 * 10**9
 """A file that is written as a whole is indexed when it has been left alone for so long."""
 _MOST_DEAD: Final = 64 << 20
-_WAIT: Final = 0.05
-_TABLES: Final = """
-CREATE TABLE rules (text TEXT NOT NULL);
-CREATE TABLE source (
-    id INTEGER PRIMARY KEY, file BLOB NOT NULL, identity TEXT NOT NULL, stamp TEXT NOT NULL,
-    settled INTEGER NOT NULL, done INTEGER NOT NULL, upto INTEGER NOT NULL,
-    head BLOB NOT NULL, foot BLOB NOT NULL, alive INTEGER NOT NULL
-);
-CREATE INDEX source_by_file ON source (file) WHERE alive;
-CREATE VIRTUAL TABLE words USING fts5(
-    prompt, answer, argument, result, content='', columnsize=0, tokenize='ascii'
-)
-"""
 _INSERT: Final = "INSERT INTO words(rowid, prompt, answer, argument, result) VALUES (?, ?, ?, ?, ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)"
 _IN_ONE: Final = """
 SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid LIMIT ?
 """
-
-
-class IndexProblem(RefoldError):
-    """There is no index to search in or to write to; the search goes on without."""
 
 
 class Standing(NamedTuple):
@@ -157,7 +144,7 @@ class SearchIndex:
         Raises:
             IndexProblem: the index cannot be read.
         """
-        with _problems(self.path):
+        with problems(self.path):
             version = self._database.execute("PRAGMA data_version").fetchone()[0]
             if version == self._version:
                 return
@@ -180,7 +167,7 @@ class SearchIndex:
             IndexProblem: the index cannot be read.
         """
         found: dict[int, list[int]] = {}
-        with _problems(self.path):
+        with problems(self.path):
             rows = self._database.execute(
                 "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (query.expression, limit + 1)
             ).fetchall()
@@ -197,7 +184,7 @@ class SearchIndex:
             IndexProblem: the index cannot be read.
         """
         first = standing.id << _SHIFT
-        with _problems(self.path):
+        with problems(self.path):
             rows = self._database.execute(
                 _IN_ONE, (query.expression, first, first + _PLACES - 1, limit)
             ).fetchall()
@@ -221,7 +208,7 @@ class SearchIndex:
         Raises:
             IndexProblem: the index cannot be written.
         """
-        with _problems(self.path):
+        with problems(self.path):
             self.refresh()
             now_ns = time.time_ns()
             begun, pending = time.monotonic(), 0
@@ -376,13 +363,13 @@ def open_index(cache: Path) -> SearchIndex | None:
     path = cache / NAME
     if not path.exists():
         return None
-    with _problems(path):
-        database = _connect(path)
+    with problems(path):
+        database = connect(path)
         try:
-            if not _has_tables(database):
+            if not has_tables(database):
                 database.close()
                 return None
-            _require_rules(path, database)
+            require_rules(path, database)
             index = SearchIndex(path, database)
             index.refresh()
         except BaseException:
@@ -400,7 +387,7 @@ def open_to_build(cache: Path) -> SearchIndex:
         IndexProblem: another process writes to it, or the cache cannot be written.
     """
     path = cache / NAME
-    lock = _take_lock(cache)
+    lock = take_lock(cache)
     try:
         for old in cache.glob("search-*.db*"):
             number = old.name.removeprefix("search-").partition(".")[0]
@@ -421,83 +408,30 @@ def open_to_build(cache: Path) -> SearchIndex:
 
 
 def _open_whole(path: Path, lock: int) -> SearchIndex:
-    with _problems(path):
+    with problems(path):
         if not path.exists():
             try:
                 os.close(create_private(path))
             except StoreError as error:
                 raise IndexProblem(f"the index cannot be written: {error}") from error
-        database = _connect(path)
+        database = connect(path)
         try:
             database.execute("PRAGMA journal_mode = wal")
             database.execute("PRAGMA synchronous = normal")
-            if not _has_tables(database):
+            if not has_tables(database):
                 database.execute("BEGIN IMMEDIATE")
-                for statement in _TABLES.split(";"):
+                for statement in TABLES.split(";"):
                     database.execute(statement)
                 database.execute("INSERT INTO rules VALUES (?)", (RULES,))
                 database.execute("COMMIT")
-            _require_rules(path, database)
-            database.execute("INSERT INTO words(words, rank) VALUES ('hashsize', ?)", (_HASH_SIZE,))
+            require_rules(path, database)
+            database.execute("INSERT INTO words(words, rank) VALUES ('hashsize', ?)", (HASH_SIZE,))
             index = SearchIndex(path, database, lock)
             index.refresh()
         except BaseException:
             database.close()
             raise
     return index
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        os.close(open_regular(path))
-    except StoreError as error:
-        raise IndexProblem(f"the index cannot be read: {error}") from error
-    return sqlite3.connect(
-        f"file:{quote(os.fsencode(path))}?mode=rw", uri=True, timeout=_WAIT, isolation_level=None
-    )
-
-
-def _has_tables(database: sqlite3.Connection) -> bool:
-    """Say whether an index was begun; until then the file is empty."""
-    return bool(database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-
-
-def _require_rules(path: Path, database: sqlite3.Connection) -> None:
-    found = database.execute("SELECT text FROM rules").fetchall()
-    if found != [(RULES,)]:
-        raise IndexProblem(f"{path.name}: written by another version of Python or Refold")
-
-
-def _take_lock(cache: Path) -> int:
-    try:
-        private_directory(cache)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        lock = os.open(cache / LOCK, flags, 0o600)
-    except (OSError, StoreError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise IndexProblem(f"the cache cannot be written: {why}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise IndexProblem("another Refold brings the index up to date") from error
-    return lock
-
-
-@contextlib.contextmanager
-def _problems(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a sentence."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorname", "") or type(error).__name__
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            said = "is in use by another program"
-        elif code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            said = "is damaged"
-        else:
-            said = f"cannot be used: {error}"
-        raise IndexProblem(f"the index {path.name} {said}") from error
 
 
 def _size(stamp: str) -> int:
