@@ -433,8 +433,8 @@ async def test_runs_that_were_read_before_the_first_layout_are_shown(
         seen = Shown(pilot, screen)
         await seen.until(lambda: "watching" in seen.top and len(seen.ids) == 3)
         monkeypatch.undo()
-        screen.refresh(layout=True)
-        await seen.until(lambda: "run-000" in seen.pager("#preview"))
+        await pilot.resize_terminal(SIZE[0], SIZE[1] + 1)  # only what has another size is told of it
+        await seen.until(lambda: "run-000" in seen.pager("#preview") and "Updated▼" in seen.header)
         assert [plain(screen.listing.rows.line(row, 118)).split()[2] for row in range(3)] == seen.ids
         assert screen.listing.cursor == 0
 

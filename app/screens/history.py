@@ -107,7 +107,6 @@ class HistoryScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
         divide(self, event.size.height)
-        self.call_after_refresh(self._draw_header)
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:
@@ -159,6 +158,7 @@ class HistoryScreen(Screen[None]):
         self._draw()
         self._draw_preview()
 
+    @on(LineList.Resized, "#chats")
     def _draw_header(self) -> None:
         width = max(1, self.listing.scrollable_content_region.width - GUTTER)
         self.query_one("#header", ColumnHeader).show(present.columns(width), "updated", descending=True)

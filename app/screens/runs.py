@@ -26,7 +26,6 @@ from refold.app.present.runs import (
     Loading,
     RunRows,
     chosen,
-    counted,
     nothing_matches,
     nothing_there,
     top_left,
@@ -34,17 +33,17 @@ from refold.app.present.runs import (
 )
 from refold.app.present.times import told, zone_of
 from refold.app.run_details import read_details
-from refold.app.safe import Safe, fit, line, width
+from refold.app.safe import Safe
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.keeping import KeepingScreen
 from refold.app.screens.list_frame import divide, parts
+from refold.app.screens.runs_filter import FilteringScreen
 from refold.app.screens.trashing import TrashingScreen
 from refold.app.watch import watch
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.core.filter import KEYS, Filter, FilterError, parse_filter, settled
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -63,13 +62,11 @@ _TICK: Final = 1.0
 _WATCHED: Final = frozenset({"runs", "empty"})
 
 
-class RunsScreen(TrashingScreen, KeepingScreen):
+class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
     """Lists the runs and keeps the list true to the disk. By itself it reads, and nothing else."""
 
     CSS_PATH = "../../styles/runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("runs")]
-    PURPOSE: ClassVar[Safe] = Safe("filter")
-    """What stands before the filter that is typed."""
 
     def __init__(
         self,
@@ -86,13 +83,9 @@ class RunsScreen(TrashingScreen, KeepingScreen):
             now: The clock that ages and dates in filters count from.
         """
         super().__init__()
+        self._now = now
         self._settings = settings
         self._filter_text = filter_text
-        self._base = ""
-        """The filter that holds in any case, before what is typed."""
-        self._narrowed = asyncio.Event()
-        self._narrowed.set()
-        self._now = now
         self._feed = Feed(
             settings.roots, cache=settings.cache_dir, notes=settings.notes_dir, log_file=settings.log_file
         )
@@ -104,7 +97,6 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         self._ages: dict[int, str] = {}
         self._loading = Loading()
         self._mode = self._why = ""
-        self._filter_before = ""
         self._drawn = 0.0
         self._drawing: Timer | None = None
         self._can_act = False
@@ -139,11 +131,6 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         return self.query_one("#runs", LineList)
 
     @property
-    def prompt(self) -> PromptBar:
-        """The line that a filter is typed into."""
-        return self.query_one("#prompt", PromptBar)
-
-    @property
     def run(self) -> RunSummary | None:
         """The run under the cursor."""
         return self._rows.run(self.listing.cursor)
@@ -156,7 +143,6 @@ class RunsScreen(TrashingScreen, KeepingScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
         divide(self, event.size.height)
-        self.call_after_refresh(self._draw_header)
         self.call_after_refresh(self._draw_top)
 
     @work(group="feed", exclusive=True)
@@ -267,9 +253,9 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         self.listing.show(self._rows, index, keep=not untouched)
         self._draw_header()
 
+    @on(LineList.Resized, "#runs")
     def _draw_header(self) -> None:
         if not self.listing.size.width:
-            self.call_after_refresh(self._draw_header)
             return
         sort = self._runs.sort
         columns = self._rows.columns(self._room)
@@ -431,17 +417,6 @@ class RunsScreen(TrashingScreen, KeepingScreen):
         """Read the directories again."""
         self._feed.look_at_all()
 
-    def action_filter(self) -> None:
-        """Type a filter; the list follows every key."""
-        if not self.prompt.is_open:
-            self._filter_before = self._typed
-            self.prompt.open(self.PURPOSE, self._filter_before)
-
-    @property
-    def _typed(self) -> str:
-        """The filter without what holds in any case."""
-        return self._runs.filter.source.removeprefix(self._base).lstrip()
-
     def action_clear_filter(self) -> None:
         """Stop a move or the search of bytes where one goes on, else show all runs."""
         if self.is_moving:
@@ -465,73 +440,6 @@ class RunsScreen(TrashingScreen, KeepingScreen):
     def look_at(self, paths: Sequence[str]) -> None:
         """Look again at runs that were moved."""
         self._feed.look_at(paths)
-
-    @on(PromptBar.Changed, "#prompt")
-    def _filter_typed(self, event: PromptBar.Changed) -> None:
-        if event.bar.purpose:
-            return
-        typed = settled(event.text)
-        self._try_filter(typed)
-        if typed != event.text:
-            word = event.text[len(typed) :].lstrip("-").lower()
-            self._remark("  ".join(example for key, example in KEYS.items() if key.startswith(word)))
-
-    @on(PromptBar.Submitted, "#prompt")
-    def _filter_taken(self, event: PromptBar.Submitted) -> None:
-        if event.bar.purpose:
-            return
-        self._try_filter(event.text, told=True)
-        self._accepted()
-
-    @on(PromptBar.Cancelled, "#prompt")
-    def _filter_left(self, event: PromptBar.Cancelled) -> None:
-        if event.bar.purpose:
-            return
-        self._rejected(event.bar.text)
-
-    def _accepted(self) -> None:
-        """The filter was taken over."""
-
-    def _rejected(self, typed: str) -> None:
-        """The prompt was left, with this text in it."""
-        del typed
-        self._try_filter(self._filter_before)
-
-    def _try_filter(self, text: str, *, told: bool = False) -> None:
-        """Apply a filter; one that cannot be understood changes nothing and says why."""
-        try:
-            wanted = parse_filter(f"{self._base} {text}".strip(), self._now(), zone=self._zone)
-        except FilterError as fault:
-            if told:
-                self.notify(
-                    f"{fault}. {fault.remedy}", title="The filter stays as it was", severity="warning"
-                )
-            else:
-                self._remark(f"{fault}; {fault.remedy}", wrong=True)
-            return
-        if wanted.source.strip() != self._runs.filter.source.strip():
-            self._narrowed.clear()
-            self._narrow(wanted)
-        else:
-            self._remark(counted(self._runs))
-
-    @work(group="filter", exclusive=True)
-    async def _narrow(self, wanted: Filter) -> None:
-        first = True
-        async with aclosing(self._narrowing.apply(wanted)) as steps:
-            async for _ in steps:
-                self._draw_soon(at_once=first)
-                self._remark(counted(self._runs))
-                if first:
-                    self._narrowed.set()
-                    self.refresh_bindings()
-                first = False
-
-    def _remark(self, text: str, *, wrong: bool = False) -> None:
-        if self.prompt.is_open:
-            said = line(text)
-            most = max(12, self.size.width // 2)
-            self.prompt.remark(fit(said, min(most, width(said))), "problem" if wrong else "dim")
 
 
 def _version(run: RunSummary) -> tuple[str, int, float]:

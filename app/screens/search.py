@@ -112,7 +112,6 @@ class SearchScreen(GroundScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Give the preview what the list can spare."""
         divide(self, event.size.height)
-        self.call_after_refresh(self._draw_header)
 
     def show_times(self, *, utc: bool) -> None:
         """Open runs with their times in UTC, or in local time; here are only ages."""
@@ -179,6 +178,7 @@ class SearchScreen(GroundScreen):
         self._draw_header()
         self._draw_preview()
 
+    @on(LineList.Resized, "#hits")
     def _draw_header(self) -> None:
         width = max(1, self.listing.scrollable_content_region.width - GUTTER)
         self.query_one("#header", ColumnHeader).show(present.columns(width), "", descending=True)

@@ -88,6 +88,18 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
             """The list, for `@on(LineList.FollowChanged, "#timeline")`."""
             return self.source
 
+    class Resized(Message):
+        """The list was laid out, or has another width."""
+
+        def __init__(self, source: LineList) -> None:
+            super().__init__()
+            self.source = source
+
+        @property
+        def control(self) -> LineList:
+            """The list, for `@on(LineList.Resized, "#runs")`."""
+            return self.source
+
     def __init__(
         self,
         *,
@@ -236,6 +248,7 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
         self._reveal()
+        self.post_message(self.Resized(self))
 
     def notify_style_update(self) -> None:
         """Draw in the new theme."""
