@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
 from typing import Final
 
 from rich.text import Text
@@ -62,11 +64,15 @@ def _named(error: BaseException) -> Safe:
 
 
 def _place(error: BaseException) -> Safe:
-    """The innermost line of code."""
-    frame = error.__traceback__
-    if frame is None:
+    """The innermost line of code, and the innermost one of ours where that is another."""
+    if error.__traceback__ is None:
         return safe.EMPTY
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    code = frame.tb_frame.f_code
-    return safe.line(f"{Path(code.co_filename).name}, line {frame.tb_lineno}, {code.co_name}")
+    frames = list(walk_tb(error.__traceback__))
+    own = [pair for pair in frames if pair[0].f_globals.get("__name__", "").startswith("refold.")]
+    said = dict.fromkeys(_line(frame, number) for frame, number in (frames[-1], *own[-1:]))
+    return Safe(", called from ".join(said))
+
+
+def _line(frame: FrameType, number: int) -> Safe:
+    code = frame.f_code
+    return safe.line(f"{Path(code.co_filename).name}, line {number}, {code.co_name}")

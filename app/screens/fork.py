@@ -28,6 +28,7 @@ from refold.app.screens.notice import NoticeScreen
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
+from refold.app.widgets.until_closed import UntilClosed
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.fork import next_legal
@@ -45,7 +46,7 @@ _SOON: Final = 0.1
 _LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
 
 
-class ForkScreen(ModalScreen[Forked | None]):
+class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
     """Shows the plan of a fork, lets its point and its words be changed, and makes it."""
 
     CSS_PATH = "../../styles/dialogs.tcss"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual import events
 from textual.containers import Vertical
 from textual.geometry import Region
-from textual.screen import Screen
 from textual.strip import Strip
 
 from refold.app.widgets.in_front import InFront
 from refold.app.widgets.painting import Painter, cropped
+from refold.app.widgets.until_closed import UntilClosed
 
 
 class Ground(Vertical):
@@ -29,7 +29,7 @@ class Ground(Vertical):
         self._painter.forget()
 
 
-class GroundScreen(Screen[None]):
+class GroundScreen(UntilClosed[None]):
     """A screen that its widgets cover."""
 
     def __init__(self) -> None:
