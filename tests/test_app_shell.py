@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
+from textual.css.query import NoMatches
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.theme import Theme
@@ -30,6 +32,7 @@ from refold.app.main import RefoldApp
 from refold.app.safe import Safe
 from refold.app.screens.help import HelpScreen
 from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
@@ -285,6 +288,15 @@ async def test_a_fault_ends_the_program_with_a_report_and_a_code(tmp_path: Path)
 def test_a_fault_without_a_log_is_reported_all_the_same() -> None:
     assert "could not be logged" in str(fault(OSError(28, "No space left"), None))
     assert "No space left" in str(fault(OSError(28, "No space left"), None))
+
+
+def test_a_fault_in_a_library_names_the_line_of_ours_that_led_there(tmp_path: Path) -> None:
+    with pytest.raises(NoMatches) as caught:
+        _ = RunsScreen(settings(tmp_path)).listing
+    place = str(fault(caught.value, None)).split("\n")[1]
+    assert re.fullmatch(
+        r"It arose in dom\.py, line \d+, query_one, called from runs\.py, line \d+, listing\.", place
+    )
 
 
 async def test_help_opens_once_and_closes(tmp_path: Path) -> None:
