@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from refold.app.cli_commands import COMMANDS as COMMANDS
+from refold.app.cli_commands import add_arguments
 from refold.app.cli_exit import WRONG_USAGE
 from refold.app.settings import Options, terminal_width
 from refold.core.version import __version__
@@ -117,7 +118,7 @@ def parser_of(name: str) -> Parser:
     if name:
         command = COMMANDS[name]
         parser = Parser(f"refold {name}", f"refold {name} [options] {command.usage}".rstrip(), "")
-        command.build(parser)
+        add_arguments(name, parser)
         return parser
     width = max(len(f"{name} {command.usage}") for name, command in COMMANDS.items()) + 2
     listing = "".join(

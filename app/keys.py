@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from refold.app.key_table import GROUPS as GROUPS
+from refold.app.key_row import GROUPS as GROUPS
+from refold.app.key_row import Key as Key
+from refold.app.key_row import Place as Place
 from refold.app.key_table import TABLE as TABLE
-from refold.app.key_table import Key as Key
-from refold.app.key_table import Place as Place
 
 if TYPE_CHECKING:
     from textual.binding import Binding

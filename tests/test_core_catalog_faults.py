@@ -62,7 +62,7 @@ def test_a_run_that_is_read_or_gone_meanwhile_is_not_read_again(
         opened.append(path.stem)
         return open_(path, hint=hint, cache=cache)
 
-    monkeypatch.setattr("refold.core.store.catalog.RunReader.open", counting)
+    monkeypatch.setattr("refold.core.store.reader.RunReader.open", counting)
     assert len(rows(scan)) == 4 - (first.id in {"run-0", "run-3"})
     assert set(opened) == {"run-0", "run-3", "run-4", "run-5"} - {first.id}
 

@@ -61,7 +61,7 @@ def test_the_cache_is_private_and_spares_the_reading(store: Path, tmp_path: Path
 def test_a_cached_list_is_the_list(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cold = listed(store, cache=tmp_path / "cache")
     monkeypatch.setattr(
-        "refold.core.store.catalog.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
+        "refold.core.store.reader.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
     )
     # A name that is no Unicode cannot be kept; its file is empty and costs nothing.
     assert listed(store, cache=tmp_path / "cache") == cold
@@ -153,7 +153,7 @@ def test_a_list_given_up_early_takes_over_what_another_has_read(
     del scan
     mine.close()
     monkeypatch.setattr(
-        "refold.core.store.catalog.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
+        "refold.core.store.reader.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
     )
     assert listed(store, cache=cache) == whole
 

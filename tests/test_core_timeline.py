@@ -18,7 +18,8 @@ from refold.core.journal_text import fold_bytes
 from refold.core.records import Json
 from refold.core.state import RunState
 from refold.core.state_json import state_json
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.growing import Change
+from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 
 FIXTURES = sorted((Path(__file__).parent / "data" / "fisk-ai").glob("v?/*.json"))

@@ -169,3 +169,14 @@ def test_only_the_settings_read_the_environment(text: str, project: Path) -> Non
         if text in path.read_text()
     }
     assert readers <= {"app/settings.py"}
+
+
+def test_no_file_of_the_program_is_long(project: Path) -> None:
+    """Architecture.md, rule 5: a file that grows beyond this has more than one job."""
+    long = {
+        str(path.relative_to(project)): lines
+        for top in ("app", "core", "styles")
+        for path in (project / top).rglob("*.*")
+        if path.suffix in {".py", ".tcss"} and (lines := path.read_bytes().count(b"\n")) > 500
+    }
+    assert long == {}

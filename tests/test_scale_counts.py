@@ -15,7 +15,8 @@ from tests import generate
 from tests.rivumi_cases import make
 
 from refold.core.store.catalog import Catalog, Root
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.growing import Change
+from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
 MEGABYTE = 1 << 20

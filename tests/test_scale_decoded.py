@@ -18,8 +18,9 @@ from refold.core.formats import exact, wire_decoder
 from refold.core.formats.wire_quick import WireLine, read_wire, read_wire_lines
 from refold.core.records import Message, MetaRecord, UserRecord
 from refold.core.store.catalog import Catalog, Root
+from refold.core.store.growing import Change
 from refold.core.store.journal import JournalStore
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20

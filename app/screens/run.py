@@ -41,8 +41,9 @@ from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.ruler import Ruler
 from refold.core.errors import StoreError
 from refold.core.status import StatusName
+from refold.core.store.growing import Change
 from refold.core.store.lock import locked_inodes
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.reader import RunReader
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from refold.app.loading import others_first
 from refold.app.stirring import Stirring
 from refold.core.errors import StoreError
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.growing import Change
+from refold.core.store.reader import RunReader
 
 SLICE: Final = 0.001
 """Seconds that the event loop is held at a time."""

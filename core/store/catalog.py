@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
@@ -20,7 +19,7 @@ from refold.core.errors import BadRecord, RunNotFound, StoreError
 from refold.core.store import list_cache
 from refold.core.store.files import odd_kind
 from refold.core.store.lock import LockedSoon, locked_inodes
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.long_runs import LONG, LongRuns
 from refold.core.store.roots import (
     LOCK_SUFFIX,
     SUFFIX,
@@ -42,7 +41,6 @@ from refold.core.store.summarise import empty, failed_on, not_a_file, preview, s
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
-    from refold.core.store.in_turn import InTurn
     from refold.core.store.session_reads import SessionReads
     from refold.core.store.session_shelf import SessionShelf, Waiting
 
@@ -52,10 +50,6 @@ _FIRST = 50
 """How many rows are wanted before anything else is done."""
 _SHORT = 16 << 10
 """Runs up to this many bytes are read in full at once: a preview would be no quicker."""
-_BIG = 1 << 20
-"""Runs above this many bytes are read in full only when every run has a row."""
-_LIVE_READERS = 2
-"""Big runs that grow keep their index, so that only what is new is read."""
 
 
 _AnyShelf: TypeAlias = "Shelf | SessionShelf"
@@ -105,9 +99,8 @@ class Catalog:
         self._sessions: dict[str, SessionShelf] = {}
         """The run directories of the same directories, where there are any."""
         self._same: list[RootReport] = []
-        self._live: OrderedDict[str, RunReader] = OrderedDict()
+        self._long = LongRuns(cache, fault)
         self._session_reads: SessionReads | None = None
-        self._beside: InTurn | None = None
         self._must_load = cache is not None
         self._must_save = False
 
@@ -115,10 +108,7 @@ class Catalog:
         """Close the files kept open and write what the cache does not have yet."""
         for _ in self._save():
             pass
-        while self._live:
-            self._live.popitem()[1].close()
-        if self._beside is not None:
-            self._beside.close()
+        self._long.close()
 
     def roots_report(self) -> tuple[RootReport, ...]:
         """Say of every directory, in the order given, what was found in it at the last look."""
@@ -351,7 +341,7 @@ class Catalog:
                 _, name, _, sessions = waiting
                 if sessions.is_done(name):
                     continue
-                if sessions.looks[name].size <= (_SHORT if number < _FIRST else _BIG):
+                if sessions.looks[name].size <= (_SHORT if number < _FIRST else LONG):
                     yield from self._read_session(sessions, name, now, Progress(done, len(unread)))
                     done += 1
                     continue
@@ -364,7 +354,7 @@ class Catalog:
             if shelf.is_done(slot):
                 continue
             found = shelf.candidate(slot)
-            if found.size <= (_SHORT if number < _FIRST else _BIG) or odd_kind(found.mode):
+            if found.size <= (_SHORT if number < _FIRST else LONG) or odd_kind(found.mode):
                 yield from self._read(shelf, slot, now, Progress(done, len(unread)))
                 done += 1
                 continue
@@ -421,43 +411,16 @@ class Catalog:
             return not_a_file(found, hint=hint)
         if not found.size:
             return empty(found, hint=hint)
-        reader = self._reader(found, hint)
+        reader = self._long.reader(found, hint)
         try:
             while not reader.step(SLICE):
                 yield progress
             row = summarise(found, reader)
-            if settled and self._cache is not None and found.size > _BIG:
-                self._keep_index(reader, self._cache)
         except BaseException:
             reader.close()
             raise
-        if not settled and found.size > _BIG:
-            self._live[found.path] = reader
-            if len(self._live) > _LIVE_READERS:
-                self._live.popitem(last=False)[1].close()
-        else:
-            reader.close()
+        self._long.take_back(found, reader, settled=settled)
         return row
-
-    def _keep_index(self, reader: RunReader, cache: Path) -> None:
-        """Keep a finished index; whoever reads the list does not wait for the disk."""
-        keeping = reader.keeping(cache)
-        if keeping is not None:
-            if self._beside is None:
-                from refold.core.store.in_turn import InTurn
-
-                self._beside = InTurn(self._fault)
-            self._beside.do(keeping)
-
-    def _reader(self, found: Candidate, hint: str) -> RunReader:
-        """Give the reader that already knows the beginning of a run, or a new one."""
-        reader = self._live.pop(found.path, None)
-        if reader is not None:
-            if reader.poll() in {Change.SAME, Change.GREW}:
-                return reader
-            reader.close()
-        cache = self._cache if found.size > _BIG else None
-        return RunReader.open(Path(found.path), hint=hint, cache=cache)
 
 
 def _preview(

@@ -25,7 +25,8 @@ from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.state import RunState
 from refold.core.store import index_cache
 from refold.core.store.files import open_error, open_regular, shown
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.growing import Change
+from refold.core.store.reader import RunReader
 from refold.core.store.scan import Scanner
 from refold.core.store.session_files import part_of, read_run
 from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_run_directory

@@ -21,8 +21,9 @@ from tests.faults.victims import ROOT, scratch
 
 from refold.core.records import MetaRecord
 from refold.core.store.catalog import Catalog, Gone, Root
+from refold.core.store.growing import Change
 from refold.core.store.journal import JournalStore
-from refold.core.store.reader import Change, RunReader
+from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
 LOCKS: dict[Share, int] = {"ci": 300, "quick": 3_000, "long": 25_000}
