@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError, RunNotFound
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
 from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.core.store.kept import KeptIndex
 
 _PLACE: Final = re.compile(r"#?\d{1,20}")
 
@@ -50,12 +53,12 @@ def find_run(text: str, settings: Settings) -> Path:
     if is_bundle(text):
         return unpacked(text).journal
 
-    def named(name: str) -> list[Path]:
+    def names() -> KeptIndex:
         from refold.core.store.kept import index_of
 
-        return index_of(settings.notes_dir, settings.cache_dir).named(name)
+        return index_of(settings.notes_dir, settings.cache_dir)
 
-    return resolve(text, settings.roots, named)
+    return resolve(text, settings.roots, names)
 
 
 def open_run(text: str, settings: Settings) -> RunReader:

@@ -12,10 +12,7 @@ from tests.test_app_fork_cli import refold as refold
 from tests.test_app_fork_cli import runs as runs
 from tests.test_readonly import picture
 
-from refold.core.errors import AmbiguousRun
 from refold.core.store.notes import NotesStore
-from refold.core.store.resolve import resolve
-from refold.core.store.roots import Root
 
 KEYS = ["id", "path", "star", "tags", "name", "note", "records"]
 
@@ -95,8 +92,32 @@ def test_an_id_goes_before_a_name_and_two_of_a_name_are_listed(at: Any, runs: Pa
     assert "names 2 runs: alpha, beta" in answer.err
     at("name", "beta", "al")
     assert at("note", "al", "--json").row["id"] == "beta"
-    with pytest.raises(AmbiguousRun):
-        resolve("x", [Root(runs, "refold", "test")], lambda _: [runs / "alpha.json", runs / "beta.json"])
+
+
+def test_a_run_that_was_moved_and_renamed_is_found_by_its_name_or_said_to_be_gone(
+    at: Any, runs: Path, tmp_path: Path
+) -> None:
+    at("name", "alpha", "july sweep")
+    (tmp_path / "away").mkdir()
+    moved = (runs / "alpha.json").rename(tmp_path / "away" / "omega.json")
+    lost = at("show", "july sweep")
+    assert lost.code == 3
+    assert f"the run named 'july sweep' lies no longer at {runs / 'alpha.json'}" in lost.err
+    assert "--root" in lost.err
+    there = ("--root", str(moved.parent))
+    assert at(*there, "note", "july sweep", "--json").row["id"] == "omega"
+    assert [row["name"] for row in at(*there, "ls", "--json").rows if row["id"] == "omega"] == ["july sweep"]
+    at(*there, "tag", "july sweep", "+bug")
+    assert at("note", "july sweep", "--json").row["id"] == "omega"
+    (tmp_path / "away" / "omega.json").rename(runs / "omega.json")
+    assert at("note", "july sweep", "--json").row["tags"] == ["bug"]
+
+
+def test_the_id_that_a_renamed_run_had_says_where_it_is(at: Any, runs: Path) -> None:
+    (runs / "alpha.json").rename(runs / "omega.json")
+    lost = at("show", "alpha")
+    assert lost.code == 3
+    assert f"no run is called 'alpha' now; {runs / 'omega.json'} says that it was" in lost.err
 
 
 def test_newer_notes_are_left_alone(at: Any, runs: Path, tmp_path: Path) -> None:

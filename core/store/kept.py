@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,9 @@ from refold.core.store.files import private_directory, replace_atomically, shown
 from refold.core.store.list_cache import MAGIC, framed, frames
 from refold.core.store.notes import NotesStore, examined, is_aside, notes_from, prefix_of
 from refold.core.summary import RunSummary
+
+if TYPE_CHECKING:
+    from refold.core.store.roots import Root
 
 _NAME: Final = "notes.cache"
 _SUFFIX: Final = ".json"
@@ -82,6 +85,7 @@ class KeptIndex:
         self._entries: dict[str, _Entry] = {}
         self._by_path: dict[str, _Entry] = {}
         self._by_base: dict[str, list[_Entry]] = {}
+        self._useful: list[_Entry] = []
         self._nameless: dict[str, Kept] = {}
         self._state = _NOWHERE
         self._real: dict[str, str] = {}
@@ -144,7 +148,10 @@ class KeptIndex:
         entry = self._by_path.get(path)
         if entry is not None and not entry.prefix:
             return entry.kept
-        others = self._by_base.get(path.rpartition("/")[2], ())
+        others: Sequence[_Entry] = self._by_base.get(path.rpartition("/")[2], ())
+        if "E_FOREIGN_RUN" in run.problems:
+            # Its file is called otherwise than it was: so may the one that was noted have been.
+            others = self._useful
         if entry is None and not others:
             return self._unread(run)
         known = self._checked.get(path)
@@ -161,16 +168,35 @@ class KeptIndex:
             return NOTHING
         return self._nameless.get(NotesStore(self.directory).path_of(Path(run.path)).name, NOTHING)
 
-    def named(self, name: str) -> list[Path]:
+    def named(self, name: str, roots: Sequence[Root] = ()) -> list[Path]:
         """Give the runs that are there and have this name, each once, sorted.
 
-        Large and small letters count alike. A run that lies where another one lay has not its name.
+        Large and small letters count alike. A run that lies where another one lay has not its name; one
+        that was moved has it still.
+
+        Args:
+            name: What was given.
+            roots: The directories in which a run is looked for that does not lie where it lay.
         """
+        found: set[Path] = set()
+        for entry in self._called(name):
+            if _is_of_what_is_there(entry):
+                found.add(Path(entry.path))
+            elif entry.prefix and roots:
+                from refold.core.store.moved import beginning_with
+
+                found.update(beginning_with(entry.prefix, roots))
+        return sorted(found)
+
+    def lain(self, name: str) -> list[Path]:
+        """Give the places where runs of this name lay that lie there no longer, each once, sorted."""
+        return sorted({Path(each.path) for each in self._called(name) if not _is_of_what_is_there(each)})
+
+    def _called(self, name: str) -> list[_Entry]:
         wanted = name.casefold()
         if not wanted:
             return []
-        called = [entry for entry in self._entries.values() if entry.kept.name.casefold() == wanted]
-        return sorted({Path(entry.path) for entry in called if _is_of_what_is_there(entry)})
+        return [each for each in self._entries.values() if each.path and each.kept.name.casefold() == wanted]
 
     def save(self) -> None:
         """Keep in the cache what was read; a cache that cannot be written is left as it is."""
@@ -243,7 +269,7 @@ class KeptIndex:
 
     def _take(self, entries: dict[str, _Entry]) -> None:
         self._entries = entries
-        useful = [entry for entry in entries.values() if entry.kept and entry.path]
+        useful = self._useful = [entry for entry in entries.values() if entry.kept and entry.path]
         self._nameless = {e.name: e.kept for e in entries.values() if e.kept.trouble and not e.path}
         self._by_path = {}
         by_base: dict[str, list[_Entry]] = defaultdict(list)

@@ -306,14 +306,24 @@ def prefix_of(run: Path) -> str:
 
 def _prefix(run: Path) -> str:
     """Give the hash of the first line of a run; empty where there is none."""
+    line = first_line(run)
+    return _digest(line) if line else ""
+
+
+def first_line(run: Path) -> bytes:
+    """Give the first line of a run, newline included, at most 64 KiB of it; nothing where there is none yet.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     if os.path.isdir(run):  # noqa: PTH112 - it never raises
         run = run / EVENTS
     try:
         head = _bytes(run, _HEAD)
     except NotRegular:
-        return ""
+        return b""
     end = head.find(b"\n") + 1 or (_HEAD if len(head) == _HEAD else 0)
-    return _digest(head[:end]) if end else ""
+    return head[:end]
 
 
 def _bytes(path: Path, limit: int) -> bytes:

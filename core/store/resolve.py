@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from refold.core.errors import AmbiguousRun, RunNotFound
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
@@ -17,7 +18,17 @@ _DEEPEST = 12
 """Levels of nested runs that are looked into, as in the list."""
 
 
-def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Path]] = lambda _: ()) -> Path:
+class Names(Protocol):
+    """The names that were given to runs."""
+
+    def named(self, name: str, roots: Sequence[Root]) -> Sequence[Path]:
+        """Give the runs that have a name; one that was moved is looked for in `roots`."""
+
+    def lain(self, name: str) -> Sequence[Path]:
+        """Give the places where runs of a name lay that are gone from there."""
+
+
+def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None = None) -> Path:
     """Give the path of the run that a text names, of a run directory the directory; no run is opened.
 
     A text with a slash, or one that is a file or a run directory here, is a path: of a run, or of a file in
@@ -27,7 +38,7 @@ def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Pa
     Args:
         text: What the person typed.
         roots: The directories of runs.
-        named: Gives the runs that a name was given to, wherever they lie.
+        names: Gives the names that were given; asked where the text is no id.
 
     Raises:
         InvalidRunId: The text is neither a path nor (the beginning of) an id; no path was made from it.
@@ -42,18 +53,21 @@ def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Pa
         return exact[0]
     if exact:
         raise _ambiguous(text, exact)
-    given = named(text)
+    called = None if names is None else names()
+    given = [] if called is None else called.named(text, directories)
     if len(given) == 1:
         return given[0]
     if given:
         raise _ambiguous(text, given)
-    check_run_id(text)
+    lain = [] if called is None else called.lain(text)
+    if not lain:
+        check_run_id(text)
     looked: list[str] = []
     found: list[Path] = []
     for root in directories:
-        names, why = _starting_with(root.path, text)
+        listed, why = _starting_with(root.path, text)
         looked.append(f"{root.path} ({why})" if why else str(root.path))
-        found.extend(root.path / name for name in names)
+        found.extend(root.path / name for name in listed)
     if not found:
         found = [path for root in directories for path in _nested(root.path, text)]
     if len(found) == 1:
@@ -61,7 +75,25 @@ def resolve(text: str, roots: Sequence[Root], named: Callable[[str], Sequence[Pa
     if found:
         raise _ambiguous(text, found)
     where = ", ".join(looked) or "no directory at all"
-    raise RunNotFound(
+    if lain:
+        raise RunNotFound(
+            f"the run named {text!r} lies no longer at {lain[0]}; its first line was looked for in {where}",
+            remedy="name the directory it was moved to with --root",
+        )
+    raise _not_found(text, directories, where)
+
+
+def _not_found(text: str, directories: Sequence[Root], where: str) -> RunNotFound:
+    from refold.core.store.moved import that_say
+
+    said = that_say(text, directories)
+    if said:
+        others = f", and {len(said) - 1} more" if len(said) > 1 else ""
+        return RunNotFound(
+            f"no run is called {text!r} now; {said[0]} says that it was{others}",
+            remedy="a file can say anything: give the name it has now, or its path",
+        )
+    return RunNotFound(
         f"no run {text!r}; looked in {where}{_meant(text, directories)}",
         remedy="see the ids with 'refold ls', or name its directory with --root",
     )
