@@ -23,6 +23,7 @@ COMMANDS: dict[str, Command] = {
     "state": Command("RUN ...", "print what a run folds to"),
     "replay": Command("RUN", "print the event log of a run that is a directory"),
     "verify": Command("RUN ...", "check every record of a run"),
+    "why": Command("RUN", "explain a run that stopped, and what can be done"),
     "doctor": Command("", "look over runs, directories and the system"),
     "fork": Command("RUN [--at SEQ]", "begin a new run like another one, up to a record"),
     "salvage": Command("RUN", "make a new run of what is good in a damaged one"),

@@ -121,6 +121,8 @@ def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:
             from refold.app.cli_replay import run
         case "verify":
             from refold.app.cli_verify import run
+        case "why":
+            from refold.app.cli_why import run
         case "doctor":
             from refold.app.cli_doctor import run
         case "fork":

@@ -31,6 +31,7 @@ examples:
   refold ls --json | jq -r .id      every id
   refold state RUN --at 14 --json   what the run folds to at its record 14
   refold verify RUN                 what is wrong with a run, like a linter
+  refold why RUN                    what happened to it, and what is safe to do
   refold demo                       look around in runs made for it
 
 exit codes (over several runs the largest counts):

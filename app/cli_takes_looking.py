@@ -113,6 +113,24 @@ def _verify(parser: Parser) -> None:
     json_option(parser, "one object a finding and line")
 
 
+def _why(parser: Parser) -> None:
+    parser.description = (
+        "Explain a run that stopped: the verdict, what was in flight, what happened last, what is damaged,\n"
+        "who holds it, what keeps happening, and what can be done, each with what it would write. The same\n"
+        "words stand in the full screen behind d. Looking changes nothing."
+    )
+    parser.epilog = """\
+examples:
+  refold why fix-date-parser
+  refold why fix-date-parser --json | jq -r '.in_flight[].name'
+
+exit codes: 0 nothing is unsure, 1 a call waits for a result, something is damaged or the run cannot be
+resumed, 3 not found"""
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    json_option(parser, "one object")
+    redact_option(parser)
+
+
 def _lineage(parser: Parser) -> None:
     parser.description = (
         "Print the tree that a run belongs to: where it was forked from, and what was forked from it.\n"
@@ -195,6 +213,7 @@ TAKES: Final[Mapping[str, Callable[[Parser], None]]] = {
     "state": _state,
     "replay": _replay,
     "verify": _verify,
+    "why": _why,
     "lineage": _lineage,
     "diff": _diff,
     "export": _export,

@@ -17,6 +17,7 @@ _TAKES_RUN = (
     "show",
     "state",
     "verify",
+    "why",
     "fork",
     "salvage",
     "repair",

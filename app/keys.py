@@ -65,10 +65,14 @@ _SHOWN: Final = {
 }
 
 
-def shown(name: str) -> str:
-    """A key as it is printed on keyboards."""
+def _formatted(name: str) -> str:
     from textual.keys import format_key
 
+    return format_key(name)
+
+
+def shown(name: str) -> str:
+    """A key as it is printed on keyboards."""
     *modifiers, key = name.split("+") if len(name) > 1 else [name]
-    key = _SHOWN.get(key) or format_key(key)
+    key = _SHOWN.get(key) or (key if len(key) == 1 else _formatted(key))
     return "^" + key if modifiers == ["ctrl"] else "+".join([*modifiers, key])

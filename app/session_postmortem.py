@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from refold.app.agents import session_agent
 from refold.app.forking import notes_of
-from refold.core.rivumi.patterns import limits_of_session
+from refold.core.patterns import look_for
+from refold.core.postmortem import as_it_is
+from refold.core.rivumi.patterns import EventCalls, limits_of_session
 from refold.core.rivumi.postmortem import explain_session
 from refold.core.store.session_postmortem import known_session
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
-    from refold.core.patterns import Limit
-    from refold.core.postmortem import Postmortem
+    from refold.core.patterns import Limit, Patterns
+    from refold.core.postmortem import Let, Postmortem
     from refold.core.store.session_reader import SessionReader
 
 
-def session_postmortem(session: SessionReader, settings: Settings, now: float) -> Postmortem:
+def session_postmortem(
+    session: SessionReader, settings: Settings, now: float, let: Let = as_it_is
+) -> Postmortem:
     """Explain a run directory whose log is indexed to its end; called on a thread of its own.
 
     Raises:
@@ -30,7 +35,7 @@ def session_postmortem(session: SessionReader, settings: Settings, now: float) -
         session.path, repository, settings, noted, manifest=session.manifest, request=request
     )
     known = known_session(session, now=now, problem=agent.problem(), program=agent.why)
-    return explain_session(known, session.bytes_at)
+    return explain_session(known, session.bytes_at, let)
 
 
 def limits_of_run(session: SessionReader, now: float) -> tuple[Limit, ...]:
@@ -38,3 +43,9 @@ def limits_of_run(session: SessionReader, now: float) -> tuple[Limit, ...]:
     timeline = session.timeline
     state = timeline.state_at(timeline.items - 1)
     return limits_of_session(session.manifest, session.request, state, now)
+
+
+def patterns_of_run(session: SessionReader, now: float) -> Iterator[Patterns | None]:
+    """Look for what keeps happening in a run directory, in small steps; the last one gives what was found."""
+    calls = EventCalls(session.timeline, session.event)
+    return look_for(session.timeline, calls, limits_of_run(session, now))

@@ -14,6 +14,7 @@ import msgspec
 
 from refold.core.columns import DAMAGE, META
 from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding, forks_before
+from refold.core.records import Json
 from refold.core.resume import Effect, ResumeFacts, ResumePlan, withheld_because
 from refold.core.state import RunState, ToolCall
 from refold.core.status import Status
@@ -21,6 +22,9 @@ from refold.core.timeline import Timeline
 from refold.core.verdict import Verdict, verdict_on
 
 ActionName: TypeAlias = Literal["resume", "fork", "salvage", "repair", "nothing"]
+
+Let: TypeAlias = Callable[[Json], Json]
+"""What the texts of a run go through before they are cut: the redaction pass, or nothing."""
 
 LAST: Final = 6
 """So many of the last records are shown."""
@@ -31,6 +35,11 @@ PEEK: Final = 48
 _SEARCHED: Final = 65_536
 _HEAD: Final = 256
 _REMARKS: Final = frozenset(code for code, entry in CODES.items() if entry.severity == "info")
+
+
+def as_it_is(value: Json) -> Json:
+    """Let a text out unchanged."""
+    return value
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -60,6 +69,13 @@ class InFlight(msgspec.Struct, frozen=True):
         if self.effect == "idempotent":
             return "no result; running it twice is as good as once, a resume runs it again"
         return "outcome unknown: it may have run without a result"
+
+    def through(self, let: Let) -> InFlight:
+        """Give the same with other arguments."""
+        given = let(self.call.input)
+        if given is self.call.input:
+            return self
+        return msgspec.structs.replace(self, call=msgspec.structs.replace(self.call, input=given))
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -149,14 +165,16 @@ class Postmortem(msgspec.Struct, frozen=True):
     """What is worth knowing about a resume, and stops nothing."""
 
 
-def examine_stopped(known: Known, peek: Callable[[int, int], bytes]) -> Postmortem:
+def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = as_it_is) -> Postmortem:
     """Explain a run.
 
     Args:
         known: What was read of it; its index is complete.
         peek: Gives bytes of the file: from a place, so many.
+        let: What the texts of the run go through before they are cut to their length.
     """
-    flying = in_flight(known)
+    known = _through(known, let)
+    flying = tuple(each.through(let) for each in in_flight(known))
     damage, more, remarks = damage_of(known.timeline, peek)
     actions = _actions(known, flying, damage)
     return Postmortem(
@@ -171,6 +189,16 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes]) -> Postmort
         position=Position(known.facts.holder, known.facts.lock_known, known.lock_file),
         actions=actions,
     )
+
+
+def _through(known: Known, let: Let) -> Known:
+    """Give the same with another message of its end."""
+    terminal = known.state.terminal if known.state is not None else None
+    said = None if terminal is None else let(terminal.message)
+    if known.state is None or terminal is None or said == terminal.message:
+        return known
+    told = msgspec.structs.replace(terminal, message=str(said))
+    return msgspec.structs.replace(known, state=msgspec.structs.replace(known.state, terminal=told))
 
 
 def in_flight(known: Known) -> tuple[InFlight, ...]:

@@ -630,7 +630,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-@pytest.mark.parametrize("command", ["ls", "show", "show@2", "show@#4", "show@#5", "state", "verify"])
+@pytest.mark.parametrize("command", ["ls", "show", "show@2", "show@#4", "show@#5", "state", "verify", "why"])
 def test_no_control_character_leaves(command: str, form: list[str], hostile: Path, tmp_path: Path) -> None:
     name, at, place = command.partition("@")
     odd = tmp_path / "odd\x1b]0;t\x07\u202e"

@@ -106,6 +106,7 @@ def test_core_loads_nothing_heavy(tmp_path: Path) -> None:
         ["state", "RUN", "--json"],
         ["state", "RUN"],
         ["verify", "RUN"],
+        ["why", "RUN"],
         ["fork", "RUN", "--at", "2", "--plan"],
         ["repair", "RUN", "--plan"],
         ["note", "RUN"],

@@ -68,6 +68,7 @@ def test_the_schemas_are_what_is_printed(
     assert keys("ls", "--root", str(journals / "v3"))[0] == set(table(readme, "json ls"))
     assert keys("search", "healthy", "--root", str(journals / "v3"))[0] == set(table(readme, "json search"))
     assert keys("verify", bad)[0] == set(table(readme, "json verify"))
+    assert keys("why", bad)[0] == set(table(readme, "json why"))
     assert keys("diff", good, bad)[0] == set(table(readme, "json diff"))
     assert keys("config")[0] == set(table(readme, "json config"))
     rivumi = journals.parent / "rivumi" / "04-tail-tool-started"

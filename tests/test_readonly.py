@@ -130,6 +130,7 @@ DIRECTORY_COMMANDS: list[list[str]] = [
     *[["replay", case, "--json"] for case in ("04-tail-tool-started", "22-torn-tail", "37-external-cli-run")],
     ["replay", "12-terminal-completed", "--canonical"],
     ["show", "04-tail-tool-started"],
+    *[["why", case, "--json"] for case in ("04-tail-tool-started", "22-torn-tail", "scout1")],
     ["verify", "--json", "22-torn-tail", "torn", "34-forked-run", "37-external-cli-run"],
     ["lineage", "34-forked-run"],
     ["diff", "04-tail-tool-started", "12-terminal-completed"],
@@ -198,6 +199,7 @@ COMMANDS: list[list[str]] = [
     ["doctor", "--json"],
     ["diff", "--json", "fisk-ai-v2-crashed", "fisk-ai-v3-in-flight@3"],
     ["verify", "--json", *(f"bad-{kind}" for kind in KINDS)],
+    *[["why", f"bad-{kind}"] for kind in ("torn", "nul-hole", "two-writers")],
 ]
 
 

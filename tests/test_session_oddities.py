@@ -29,7 +29,7 @@ def test_a_directory_that_may_not_be_looked_into_is_a_row_and_an_error(tmp_path:
     try:
         listed = run("ls", "--no-cache", "--only", "--root", root, home=tmp_path, rights=without_privileges)
         assert b"not permitted to look into it" in listed.stdout
-        for command in (("show",), ("verify",), ("state",), ("resume", "--plan")):
+        for command in (("show",), ("verify",), ("why",), ("state",), ("resume", "--plan")):
             done = run(*command, "--only", "--root", root, closed, home=tmp_path, rights=without_privileges)
             assert done.returncode in {1, 3}, (command, done.stderr)
             assert b"ermi" in done.stderr + done.stdout, command
@@ -70,6 +70,7 @@ def test_sums_beyond_64_bits_stop_nothing(tmp_path: Path) -> None:
         ("ls", "--root", root),
         ("show", run_),
         ("verify", run_),
+        ("why", run_),
         ("state", "--json", run_),
         ("export", run_, "-o", tmp_path / "out.html"),
         ("diff", run_, other),

@@ -87,6 +87,7 @@ def postmortem_lines(
     width: int,
     shown_keys: Mapping[str, str],
     patterns: Patterns | None = None,
+    commands: Mapping[ActionName, str] | None = None,
 ) -> Drawn:
     """Give everything that is said about a run.
 
@@ -96,6 +97,7 @@ def postmortem_lines(
         width: The cells of a line.
         shown_keys: What is printed on the keys of the actions, by the id of the key.
         patterns: What keeps happening; None while it is looked for.
+        commands: What does the same on the command line, where no key can be pressed.
     """
     page = _Page(width)
     broken = any(each.finding.severity == "error" for each in post.damage)
@@ -114,6 +116,9 @@ def postmortem_lines(
     page.heading("What you can do")
     for action in post.actions:
         _action(page, action, shown_keys, trouble=bool(post.in_flight or broken))
+        if commands is not None and action.possible and action.name in commands:
+            # In one piece, however long: it is there to be copied.
+            page.add(((Cell(Safe("       ")), cell(commands[action.name], "key")),), action.name)
     return page.drawn
 
 

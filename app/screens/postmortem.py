@@ -9,34 +9,28 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from refold.app import keys
-from refold.app.agents import agent_of
+from refold.app.explaining import explained, facts_from, patterns_in, told
 from refold.app.failure import words
-from refold.app.forking import notes_of
 from refold.app.lines import Cell, FixedRows, Line
 from refold.app.loading import SLICE, aside, others_first, slices
 from refold.app.present import postmortem as present
 from refold.app.present.landing import Landing
 from refold.app.present.postmortem import Drawn
 from refold.app.present.reading import Reading, reading_of
-from refold.app.resuming import answered
 from refold.app.safe import Safe, wrap
 from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
-from refold.core.calls_made import JournalCalls
 from refold.core.errors import RefoldError, StoreError
-from refold.core.patterns import Patterns, limits_of, look_for
-from refold.core.postmortem import ActionName, Postmortem, examine_stopped
-from refold.core.store.postmortem import known_of
+from refold.core.patterns import Patterns
+from refold.core.postmortem import ActionName, Postmortem
 from refold.core.store.reader import RunReader
-from refold.core.store.resume import facts_of
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -159,27 +153,18 @@ class PostmortemScreen(GoingOnScreen):
 
     async def _explain_journal(self, reading: Reading) -> None:
         reader = reading.reader
-        notes = notes_of(self._settings).read(self.path)
-        agent = agent_of(self.path, reader.format.name, self._settings, notes)
-        facts = await self._lend(reading, lambda: facts_of(reader, notes=notes))
-        facts = msgspec.structs.replace(facts, effects=agent.entry.effects)
-        await self._show(reading, lambda: examine_stopped(known_of(reader, facts), reader.bytes_at))
-        chat = reader.meta is not None and reader.meta.interactive
-        calls = JournalCalls(reader.timeline, reader.record, reader.decoder)
-        await self._look_for(
-            look_for(reader.timeline, calls, limits_of(reader.timeline, facts.saved, chat=chat))
-        )
-        told = await aside(lambda: answered(agent, facts))
-        await self._show(reading, lambda: examine_stopped(known_of(reader, told), reader.bytes_at))
+        agent, facts = await self._lend(reading, lambda: facts_from(reader, self._settings))
+        await self._show(reading, lambda: explained(reader, facts))
+        await self._look_for(patterns_in(reader, facts))
+        all_facts = await aside(lambda: told(agent, facts, self._settings))
+        await self._show(reading, lambda: explained(reader, all_facts))
 
     async def _explain_session(self, reading: Reading, session: SessionReader) -> None:
-        from refold.app.session_postmortem import limits_of_run, session_postmortem
-        from refold.core.rivumi.patterns import EventCalls
+        from refold.app.session_postmortem import patterns_of_run, session_postmortem
 
         now = self._clock()
         await self._show(reading, lambda: session_postmortem(session, self._settings, now))
-        calls = EventCalls(session.timeline, session.event)
-        await self._look_for(look_for(session.timeline, calls, limits_of_run(session, now)))
+        await self._look_for(patterns_of_run(session, now))
 
     async def _look_for(self, looking: Iterator[Patterns | None]) -> None:
         async with aclosing(slices(looking)) as steps:

@@ -17,8 +17,10 @@ from refold.core.postmortem import (
     Action,
     Damage,
     InFlight,
+    Let,
     Position,
     Postmortem,
+    as_it_is,
     damage_of,
     last_rows,
 )
@@ -71,14 +73,17 @@ class KnownSession(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
 
 
-def explain_session(known: KnownSession, peek: Callable[[int, int], bytes]) -> Postmortem:
+def explain_session(
+    known: KnownSession, peek: Callable[[int, int], bytes], let: Let = as_it_is
+) -> Postmortem:
     """Explain a run directory.
 
     Args:
         known: What was read of it; its index is complete.
         peek: Gives bytes of its log: from a place, so many.
+        let: What the arguments of calls go through before they are cut to their length.
     """
-    flying = in_flight(known)
+    flying = tuple(each.through(let) for each in in_flight(known))
     beside = _beside(known)
     damage, more, remarks = damage_of(known.timeline, peek)
     kept = damage[: max(1, DAMAGED - len(beside))]
