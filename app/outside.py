@@ -67,7 +67,7 @@ def as_text(raw: bytes) -> str:
 def show_outside(
     program: Program,
     name: str,
-    raw: bytes,
+    text: str,
     settings: Settings,
     suspend: Callable[[], AbstractContextManager[None]],
 ) -> Ended:
@@ -76,7 +76,7 @@ def show_outside(
     Args:
         program: Which one.
         name: What the copy is called, as far as a file can be called so.
-        raw: The bytes of the record.
+        text: The record `as_text`.
         settings: What the environment names.
         suspend: `App.suspend`.
 
@@ -90,7 +90,7 @@ def show_outside(
         copy = directory / f"{name if is_run_id(name) else 'record'}.json"
         fd = create_private(copy)
         try:
-            write_all(fd, as_text(raw).encode("utf-8", "backslashreplace"))
+            write_all(fd, text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise write_failed(copy, "could not be written", error, "nothing of it is left") from error
         finally:

@@ -12,13 +12,13 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Final
 
 from refold.core.records import Json
-from refold.core.secret_names import Found, is_secret_number, is_secret_value
-from refold.core.secret_shapes import find
+from refold.core.secret_names import Found, is_secret_number, is_secret_value, stands_behind
+from refold.core.secret_shapes import find, possible
 
 WINDOW: Final = 1 << 20
 """So many bytes of a longer record are looked at in one piece."""
@@ -27,9 +27,13 @@ LONGEST: Final = 1 << 16
 
 _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
 _PLAIN: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\d++', re.DOTALL)
-_BARE: Final = re.compile(r"[\s:,\[]\d+[\s,\]}]")
-"""A number that no sign, fraction or exponent belongs to."""
+_PLAIN_ESCAPES: Final = tuple((f"\\{letter}", meant) for letter, meant in _PLAIN.items() if letter != "\\")
+_TOKEN: Final = re.compile(
+    r'(?P<string>"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))(?P<colon>[^"{}\[\],:\d]*+:)?|[{}\[\]]'
+    # A number that no sign, fraction or exponent belongs to.
+    r"|(?<=[\s:,\[])\d{4,}+(?=[\s,\]}])",
+    re.DOTALL,
+)
 _NAMES: Final = frozenset({"name", "key", "header", "variable", "env", "field"})
 _VALUES: Final = frozenset({"value", "val", "content"})
 _LEVELS: Final = 4
@@ -129,7 +133,7 @@ class Redactor:
             return
         held = b""
         whole = True
-        for part in parts:
+        for part in _cut(parts, WINDOW):
             held += part
             while len(held) > WINDOW + 2 * LONGEST:
                 whole = False
@@ -205,51 +209,69 @@ def explain(counts: Counter[str]) -> str:
     return f"{total} {'secret was' if total == 1 else 'secrets were'} replaced: {kinds}"
 
 
-class _Unescaped(NamedTuple):
-    """A text with its escapes read, and where its parts came from."""
+class _Origins:
+    """Where the parts of a text came from whose escapes were read."""
 
-    text: str
-    starts: array[int]
-    """Where this text goes on behind each escape, the beginning first."""
-    origins: array[int]
-    """The same places in the original."""
+    def __init__(self, text: str) -> None:
+        """Look at a text as it stands."""
+        self._starts, self._origins = array("L", [0]), array("L", [0])
+        """Where the read text goes on behind each escape, and the same places in this one."""
+        shorter = 0
+        for escape in _ESCAPE.finditer(text):
+            start, end = escape.span()
+            shorter += end - start - 1
+            self._starts.append(end - shorter)
+            self._origins.append(end)
 
     def origin(self, position: int) -> int:
-        """Give the place in the original of a place in this text."""
-        part = bisect_right(self.starts, position) - 1
-        return self.origins[part] + position - self.starts[part]
+        """Give the place in the text of a place in the one that was read."""
+        part = bisect_right(self._starts, position) - 1
+        return self._origins[part] + position - self._starts[part]
 
 
-def _unescaped(text: str) -> _Unescaped:
-    parts: list[str] = []
-    starts, origins = array("L", [0]), array("L", [0])
-    at = length = 0
-    for escape in _ESCAPE.finditer(text):
-        word = escape[0]
-        parts += (text[at : escape.start()], chr(int(word[2:], 16)) if word[1] == "u" else _PLAIN[word[1]])
-        length += escape.start() - at + 1
-        at = escape.end()
-        starts.append(length)
-        origins.append(at)
-    parts.append(text[at:])
-    return _Unescaped("".join(parts), starts, origins)
+def _meant(escape: re.Match[str]) -> str:
+    word = escape[0]
+    return chr(int(word[2:], 16)) if word[1] == "u" else _PLAIN[word[1]]
+
+
+def _read(text: str) -> str:
+    """Give a text with its escapes read; where its parts came from, `_Origins` tells."""
+    if "\\" not in text:
+        return text
+    # In a row of backslashes each two make one, from its beginning on; what is left over escapes.
+    return "\\".join(map(_without_escapes, text.split("\\\\")))
+
+
+def _without_escapes(text: str) -> str:
+    """Read the escapes of a text in which no backslash is escaped."""
+    if "\\" in text:
+        for escape, meant in _PLAIN_ESCAPES:
+            text = text.replace(escape, meant)
+        if "\\u" in text:
+            text = _ESCAPE.sub(_meant, text)
+    return text
 
 
 def _looked_at(text: str) -> Iterator[Found]:
     """Find secrets in a text as it stands and as a reader of JSON, or of JSON in JSON, would see it."""
     if len(text) < _SHORTEST:
         return
-    yield from find(text)
-    read: list[_Unescaped] = []
-    while "\\" in text and len(read) < _LEVELS:
-        read.append(_unescaped(text))
-        if len(read[-1].text) == len(text):
-            return
-        text = read[-1].text
-        for span in find(text):
+    levels = [text]
+    while "\\" in levels[-1] and len(levels) <= _LEVELS:
+        read = _read(levels[-1])
+        if len(read) == len(levels[-1]):
+            break
+        levels.append(read)
+    # What begins a shape is made anew only where a letter or a slash was escaped.
+    shapes = possible(levels if "\\u" in text or "\\/" in text else levels[:1])
+    places: list[_Origins] = []
+    for depth, level in enumerate(levels):
+        for span in find(level, shapes):
             start, end = span.start, span.end
-            for level in reversed(read):
-                start, end = level.origin(start), level.origin(end)
+            while len(places) < depth:
+                places.append(_Origins(levels[len(places)]))
+            for place in reversed(places[:depth]):
+                start, end = place.origin(start), place.origin(end)
             yield Found(start, end, span.kind)
 
 
@@ -262,56 +284,47 @@ def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
     """
     keys: list[str] = [""]
     key = name = ""
-    token = _TOKEN.search(text)
-    while token is not None:
-        word = token[0]
-        following = _TOKEN.search(text, token.end())
-        if word[0] == '"':
+    for token in _TOKEN.finditer(text):
+        start = token.start()
+        word = token["string"]
+        if word is not None:
             inner = word[1:-1] if word.endswith('"') and len(word) > 1 else word[1:]
-            if following is not None and following[0] == ":":
+            if token["colon"] is not None:
                 key = _read(inner) if len(inner) <= _LONGEST_NAME else ""
                 if closely:
-                    yield from _shifted(_looked_at(inner), token.start() + 1)
+                    yield from _shifted(_looked_at(inner), start + 1)
             else:
-                yield from _of_string(inner, key, name, token.start() + 1, closely=closely)
+                yield from _of_string(inner, key, name, start + 1, closely=closely)
                 if key.lower() in _NAMES and len(inner) <= _LONGEST_NAME:
                     name = _read(inner)
-        elif word in "{[":
+        elif text[start] in "{[":
             if len(keys) < _DEEPEST:
                 keys.append(key)
-            if word == "{":
+            if text[start] == "{":
                 key = name = ""
-        elif word in "}]":
+        elif text[start] in "}]":
             key = keys.pop() if len(keys) > 1 else ""
-        elif (
-            key and is_secret_number(key, word) and _BARE.fullmatch(text, token.start() - 1, token.end() + 1)
-        ):
-            yield Found(token.start(), token.end(), "password", '"')
-        token = following
+        elif key and is_secret_number(key, token[0]):
+            yield Found(start, token.end(), "password", '"')
 
 
 def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) -> Iterator[Found]:
     """Find secrets in one string value; behind some keys it is one as a whole."""
-    if key:
-        value = _read(inner[:_LONGEST_VALUE])
-        kind = is_secret_value(key, value)
-        if not kind and name and key.lower() in _VALUES:
-            kind = is_secret_value(name, value)
-        if kind:
-            yield Found(start, start + len(inner), kind)
-            return
+    for behind in (key, name if key.lower() in _VALUES else ""):
+        if stands_behind(behind):
+            kind = is_secret_value(behind, _read(inner[:_LONGEST_VALUE]))
+            if kind:
+                yield Found(start, start + len(inner), kind)
+                return
     if closely:
         yield from _shifted(_looked_at(inner), start)
         if inner.lstrip()[:1] in _OPENINGS:
             # JSON in a string: its values have keys too, and their quotes are escaped twice.
-            read = _unescaped(inner)
-            for span in _in_json(read.text, closely=True):
+            origin: Callable[[int], int] | None = None
+            for span in _in_json(_read(inner), closely=True):
+                origin = origin or _Origins(inner).origin
                 quote = json.dumps(span.quote)[1:-1]
-                yield Found(start + read.origin(span.start), start + read.origin(span.end), span.kind, quote)
-
-
-def _read(inner: str) -> str:
-    return _unescaped(inner).text if "\\" in inner else inner
+                yield Found(start + origin(span.start), start + origin(span.end), span.kind, quote)
 
 
 def _shifted(spans: Iterable[Found], by: int) -> Iterator[Found]:
@@ -328,6 +341,13 @@ def _merged(spans: Iterable[Found]) -> list[Found]:
         else:
             merged.append(span)
     return merged
+
+
+def _cut(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Cut long parts into pieces: what is held grows by one at a time, however long they are."""
+    for part in parts:
+        for at in range(0, len(part), size):
+            yield part[at : at + size]
 
 
 def _is_json(text: str) -> bool:

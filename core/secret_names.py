@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
+
+from refold.core.secret_marks import matches
 
 
 class Found(NamedTuple):
@@ -25,6 +28,11 @@ ITS_NAMES: Final = (
     "pass[_-]?(?:word|wd|phrase|code)|pwd|psk|passwort|contraseña|mot de passe"
     "|пароль|密码|密碼|口令|パスワード|비밀번호"
 )
+ITS_MARKS: Final = (
+    *("pass", "pwd", "psk", "contraseña", "mot de passe"),
+    *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+)
+"""What these begin with."""
 _TAIL: Final = (
     r"(?:[_-]?(?:key|value|token|id|string|hash|base|data|prod|dev|test|live|main|default|\d{1,3})s?){0,3}+"
 )
@@ -32,10 +40,24 @@ _ASSIGNED: Final = re.compile(
     rf"(?:(?P<pass>{ITS_NAMES})|key|secret|token|credential|auth|sig)s?+{_TAIL}(?![a-z0-9_-])", re.ASCII
 )
 """In a text without capitals; a key alone says nothing, see `_KEYS`."""
-_KEYS: Final = re.compile(
-    r"(?:api|access|client|secret|private|signing|encryption|auth|account|master|consumer|service|shared|subscription"
-    r"|license|app|admin|deploy|storage|root|hmac|aes)[_-]?\Z"
+_MARKS: Final = (*ITS_MARKS, "key", "secret", "token", "credential", "auth", "sig")
+_KEYS: Final = (
+    *("api", "access", "client", "secret", "private", "signing", "encryption", "auth", "account", "master"),
+    *(
+        "consumer",
+        "service",
+        "shared",
+        "subscription",
+        "license",
+        "app",
+        "admin",
+        "deploy",
+        "storage",
+        "root",
+    ),
+    *("hmac", "aes"),
 )
+"""What stands before a key that is secret, with a dash or without one."""
 _VALUE: Final = re.compile(
     r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|[:：]|>(?=[^\s<>])|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
     r"(?:\"(?P<double>[^\"\n]{1,4096}+)|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
@@ -101,39 +123,52 @@ _NO_ENDS: Final = (
 )
 
 
-def is_secret_value(key: str, value: str) -> str:
-    """Give the kind of secret that a value is because of the key it stands behind; empty for none."""
-    if len(key) > _LONGEST_STAND_IN or not value:
+@lru_cache(maxsize=4096)
+def stands_behind(key: str) -> str:
+    """Give the kind of secret that may stand behind a key; empty for none."""
+    if len(key) > _LONGEST_STAND_IN:
         return ""
     word = _LETTERS.sub("", key.lower())
     if word.endswith(_PASS_ENDS):
-        return "" if is_no_value(value) else "password"
+        return "password"
     if not word.endswith(_KEY_ENDS) or word.endswith(_NO_ENDS):
         return ""
-    if word.endswith(("authorization", "cookie")):
-        return "header value" if len(value) >= 6 and has_digit(value) and not is_no_value(value) else ""
-    return "secret value" if is_random(value) else ""
+    return "header value" if word.endswith(("authorization", "cookie")) else "secret value"
+
+
+def is_secret_value(key: str, value: str) -> str:
+    """Give the kind of secret that a value is because of the key it stands behind; empty for none."""
+    kind = stands_behind(key)
+    if not kind or not value:
+        return ""
+    if kind == "password":
+        return "" if is_no_value(value) else kind
+    if kind == "header value":
+        return kind if len(value) >= 6 and has_digit(value) and not is_no_value(value) else ""
+    return kind if is_random(value) else ""
 
 
 def is_secret_number(key: str, number: str) -> bool:
     """Say whether a number is a password because of the key it stands behind; a short one only counts."""
-    if len(key) > _LONGEST_STAND_IN or not 4 <= len(number) <= 64:
-        return False
-    return number.isdigit() and _LETTERS.sub("", key.lower()).endswith(_PASS_ENDS)
+    return 4 <= len(number) <= 64 and stands_behind(key) == "password" and number.isdigit()
 
 
 def assignments(text: str, lowered: str) -> Iterator[Found]:
-    """Find the values that a text gives to names of secrets."""
-    if len(lowered) != len(text):
-        # A few letters become two when they are made small.
-        lowered = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+    """Find the values that a text gives to names of secrets.
+
+    Args:
+        text: any text.
+        lowered: the same without capitals, of the same length.
+    """
     done = 0
-    for name in _ASSIGNED.finditer(lowered):
+    for name in matches(_ASSIGNED, lowered, _MARKS):
         start = name.start()
         if start < done:
             continue
-        if lowered.startswith("key", start) and _KEYS.search(lowered, max(0, start - 14), start) is None:
-            continue
+        if lowered.startswith("key", start):
+            dash = start > 0 and lowered[start - 1] in "_-"
+            if not lowered.endswith(_KEYS, 0, start) and not (dash and lowered.endswith(_KEYS, 0, start - 1)):
+                continue
         found = _VALUE.match(text, name.end())
         before, word = text[max(0, start - 40) : start], text[start : name.end()]
         is_password = name["pass"] is not None

@@ -9,7 +9,16 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from refold.core.secret_names import ITS_NAMES, Found, has_digit, is_code, is_no_value, is_random
+from refold.core.secret_marks import matches
+from refold.core.secret_names import (
+    ITS_MARKS,
+    ITS_NAMES,
+    Found,
+    has_digit,
+    is_code,
+    is_no_value,
+    is_random,
+)
 
 _VALUE: Final = (
     r"(?:\\{0,8}\"(?P<double>[^\"\n\\]{1,256}+)|'(?P<single>[^'\n\\]{1,256}+)|`(?P<back>[^`\n\\]{1,256}+)"
@@ -34,7 +43,9 @@ _USED: Final = re.compile(
     rf"(?:(?:the|my|your|our|a){_GAP})?(?:[\w@'-]{{1,32}}{_GAP})?{_NAME}",
     re.ASCII | re.IGNORECASE,
 )
-_HINTS: Final = ("pass", "pwd", "psk", "secret", "token", "key", "credential", "mot de", "contra")
+_MARKS: Final = (*ITS_MARKS, "secret", "token", "api", "access", "credential")
+"""What names begin with."""
+_USES: Final = ("use", "with", "try", "enter", "type")
 _WORDS: Final = re.compile(
     "(?:some|any|every|no)(?:thing|one)?|a|an|the|be|your|my|their|our|his|her|its|this|that|it|one|use|access|log"
     "|match|what(?:ever)?|new|old|not|set|changed?|random|strong|weak|wrong|correct|right|valid|too|only|also|in|on"
@@ -46,17 +57,23 @@ _PLAIN: Final = re.compile("[A-Za-z'-]+")
 
 
 def told(text: str, lowered: str) -> Iterator[Found]:
-    """Find the secrets that sentences tell."""
-    if lowered.isascii() and not any(hint in lowered for hint in _HINTS):
-        return
-    for name in _NAMED.finditer(lowered if len(lowered) == len(text) else text):
+    """Find the secrets that sentences tell.
+
+    Args:
+        text: any text.
+        lowered: the same without capitals, of the same length.
+    """
+    is_named = False
+    for name in matches(_NAMED, lowered, _MARKS):
+        is_named = True
         found = _TOLD.match(text, name.end())
         if found is not None:
             start = name.start()
             is_set = _SET.search(text[max(0, start - _BEFORE) : start]) is not None
             yield from _value(found, name["name"].lower(), is_set=is_set)
-    for found in _USED.finditer(text):
-        yield from _value(found, found["name"].lower(), is_set=False)
+    if is_named:
+        for found in matches(_USED, text, _USES, lowered):
+            yield from _value(found, found["name"].lower(), is_set=False)
 
 
 def _value(found: re.Match[str], name: str, *, is_set: bool) -> Iterator[Found]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from refold.core.secret_marks import matches, small
 from refold.core.secret_names import Found, assignments, has_digit, is_code, is_no_value, is_varied
 from refold.core.secret_prose import told
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
+    """A secret that begins with one of some marks."""
+
     kind: str
     marks: tuple[str, ...]
     """What it begins with; without one of these no text can hold the shape."""
@@ -36,12 +39,29 @@ class _Shape(NamedTuple):
                     yield Found(found.start(), found.end(), self.kind)
                 at = text.find(mark, found.end())
 
+    def may_be_in(self, text: str) -> bool:
+        """Say whether a text holds one of its beginnings."""
+        return any(map(text.__contains__, self.marks))
+
 
 class _Within(NamedTuple):
     kind: str
-    mark: str
+    mark: re.Pattern[str]
     """What stands somewhere in it."""
+    before: int
+    """At most so many characters stand before that."""
     pattern: re.Pattern[str]
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Find it in a text: around its marks."""
+        done = 0
+        for mark in self.mark.finditer(text):
+            for at in range(max(done, mark.start() - self.before), mark.start()):
+                found = self.pattern.match(text, at)
+                if found is not None:
+                    yield Found(found.start(), found.end(), self.kind)
+                    done = found.end()
+                    break
 
 
 def _has_a_long_part(text: str) -> bool:
@@ -52,14 +72,14 @@ def _has_a_long_part(text: str) -> bool:
 _EDGE: Final = "(?<![A-Za-z0-9])"
 
 
-def _shape(kind: str, marks: str, rest: str, is_real: Callable[[str], bool] | None = None) -> _Shape:
+def _shape(kind: str, marks: str, rest: str, is_real: Callable[[str], bool] | None = None) -> Shape:
     words = tuple(marks.split())
     pattern = f"{_EDGE}(?:{'|'.join(map(re.escape, words))})(?:{rest})"
-    return _Shape(kind, words, re.compile(pattern, re.ASCII), is_real)
+    return Shape(kind, words, re.compile(pattern, re.ASCII), is_real)
 
 
-def _within(kind: str, mark: str, pattern: str) -> _Within:
-    return _Within(kind, mark, re.compile(f"{_EDGE}(?:{pattern})", re.ASCII))
+def _within(kind: str, before: int, mark: str, pattern: str) -> _Within:
+    return _Within(kind, re.compile(mark, re.ASCII), before, re.compile(f"{_EDGE}(?:{pattern})", re.ASCII))
 
 
 _SHAPES: Final = (
@@ -117,11 +137,11 @@ _SHAPES: Final = (
     _shape("mailgun key", "key-", "[0-9a-f]{32}(?![A-Za-z0-9])"),
 )
 _WITHIN: Final = (
-    _within("discord token", ".", r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{25,}+"),
-    _within("terraform token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}+"),
-    _within("mailchimp key", "-us", r"[0-9a-f]{32}-us\d{1,2}(?![A-Za-z0-9])"),
-    _within("telegram token", ":AA", r"\d{8,10}:AA[\w-]{30,}+"),
-    _within("azure secret", "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}"),
+    _within("discord token", 28, r"\.(?=[\w-]{6}\.[\w-]{25})", r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{25,}+"),
+    _within("terraform token", 14, r"\.atlasv1\.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}+"),
+    _within("mailchimp key", 32, r"-us\d", r"[0-9a-f]{32}-us\d{1,2}(?![A-Za-z0-9])"),
+    _within("telegram token", 10, ":AA", r"\d{8,10}:AA[\w-]{30,}+"),
+    _within("azure secret", 4, "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}"),
 )
 
 _PAIR: Final = re.compile(
@@ -143,6 +163,12 @@ _USER: Final = re.compile(
 )
 _SSHPASS: Final = re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,256}+)", re.ASCII)
 _MYSQL: Final = re.compile(r"mysql[^\n|;]{0,200}?[ \t]-p[\"']?([^\s\"']{3,256}+)", re.ASCII)
+_LOGINS: Final = (
+    (("login",), _LOGIN),
+    (("-u", "--user"), _USER),
+    (("sshpass",), _SSHPASS),
+    (("mysql",), _MYSQL),
+)
 _URL: Final = re.compile(r"://[^\s:/@\"'<>\\]{0,256}+:([^\s/@\"'<>\\]{1,256}+)@")
 _URL_USER: Final = re.compile(r"://([\w-]{20,256}+)@", re.ASCII)
 
@@ -150,19 +176,42 @@ _BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?--
 _END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----")
 _BODY: Final = re.compile(r"[A-Za-z0-9+/=\s\\]*+")
 _LONGEST_KEY: Final = 1 << 15
-_LONG_WORD: Final = re.compile(r"[\w./+=~-]{12}", re.ASCII)
-"""No shape is found in a text without one."""
+_LONG: Final = 15
+"""No shape is found without so many of these in a row, its beginning among them."""
+_IN_WORDS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+=~%-")
+_INSIDE, _OUTSIDE = b"a", b" "
+_EACH: Final = b"".join(_INSIDE if byte in _IN_WORDS else _OUTSIDE for byte in range(256))
 
 
-def find(text: str) -> Iterator[Found]:
-    """Find what looks like a secret in a text; what is found may overlap."""
-    if _LONG_WORD.search(text) is not None:
-        for shape in _SHAPES:
-            yield from shape.find(text)
+def possible(texts: Iterable[str]) -> tuple[Shape, ...]:
+    """Give the shapes whose beginnings stand in one of some texts: no other can be found in them."""
+    words = " ".join(word for text in texts for word in _long_words(text))
+    return tuple(shape for shape in _SHAPES if shape.may_be_in(words)) if words else ()
+
+
+def _long_words(text: str) -> Iterator[str]:
+    """Give what a shape may begin in, which is little of most texts."""
+    # One byte a character, and only two kinds of them: to look for a row of one is quick.
+    drawn = text.encode("latin-1", "replace").translate(_EACH)
+    at = drawn.find(_INSIDE * _LONG)
+    while at >= 0:
+        end = drawn.find(_OUTSIDE, at + _LONG)
+        end = len(drawn) if end < 0 else end
+        yield text[at:end]
+        at = drawn.find(_INSIDE * _LONG, end)
+
+
+def find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
+    """Find what looks like a secret in a text; what is found may overlap.
+
+    Args:
+        text: any text.
+        shapes: what is `possible` in it.
+    """
+    for shape in shapes:
+        yield from shape.find(text)
     for within in _WITHIN:
-        if within.mark in text:
-            for found in within.pattern.finditer(text):
-                yield Found(found.start(), found.end(), within.kind)
+        yield from within.find(text)
     if "-----BEGIN" in text:
         yield from _private_keys(text)
     if "://" in text:
@@ -170,7 +219,7 @@ def find(text: str) -> Iterator[Found]:
     if "AKIA" in text or "ASIA" in text:
         for found in _PAIR.finditer(text):
             yield Found(found.start(1), found.end(1), "aws secret key")
-    lowered = text.lower()
+    lowered = small(text)
     yield from _headers(text, lowered)
     yield from _logins(text)
     yield from assignments(text, lowered)
@@ -178,29 +227,25 @@ def find(text: str) -> Iterator[Found]:
 
 
 def _headers(text: str, lowered: str) -> Iterator[Found]:
-    if "bearer" in lowered or "token " in lowered:
-        for found in _BEARER.finditer(text):
-            if is_varied(found[1]) and not is_code(found[1]):
-                yield Found(found.start(1), found.end(1), "bearer token")
-    if "basic" in lowered:
-        for found in _BASIC.finditer(text):
-            if _is_basic(found[1]):
-                yield Found(found.start(1), found.end(1), "basic credentials")
-    if "authorization" in lowered or "cookie" in lowered:
-        for found in _HEADER.finditer(text):
-            value = found["value"]
-            if is_no_value(value) or is_code(value):
-                continue
-            if found["scheme"] is not None or (has_digit(value) and len(value) >= 8):
-                yield Found(found.start("value"), found.end("value"), "header value")
+    for found in matches(_BEARER, text, ("bearer", "token"), lowered):
+        if is_varied(found[1]) and not is_code(found[1]):
+            yield Found(found.start(1), found.end(1), "bearer token")
+    for found in matches(_BASIC, text, ("basic",), lowered):
+        if _is_basic(found[1]):
+            yield Found(found.start(1), found.end(1), "basic credentials")
+    for found in matches(_HEADER, text, ("authorization", "cookie"), lowered):
+        value = found["value"]
+        if is_no_value(value) or is_code(value):
+            continue
+        if found["scheme"] is not None or (has_digit(value) and len(value) >= 8):
+            yield Found(found.start("value"), found.end("value"), "header value")
 
 
 def _logins(text: str) -> Iterator[Found]:
-    for mark, pattern in (("login", _LOGIN), ("-u", _USER), ("sshpass", _SSHPASS), ("mysql", _MYSQL)):
-        if mark in text:
-            for found in pattern.finditer(text):
-                if not is_no_value(found[1]):
-                    yield Found(found.start(1), found.end(1), "password")
+    for mark, pattern in _LOGINS:
+        for found in matches(pattern, text, mark):
+            if not is_no_value(found[1]):
+                yield Found(found.start(1), found.end(1), "password")
 
 
 def _is_basic(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,12 +111,12 @@ def test_one_counts_at_a_time(tmp_path: Path) -> None:
     most: list[int] = []
 
     class Watched(Lens):
-        def _redacted(self, item: int, start: int, length: int, limit: int | None) -> bytes:
+        def _count(self, item: int, stop: Callable[[], bool]) -> bool:
             active.append(item)
             most.append(len(active))
             time.sleep(0.001)
             try:
-                return super()._redacted(item, start, length, limit)
+                return super()._count(item, stop)
             finally:
                 active.pop()
 
@@ -130,6 +131,25 @@ def test_one_counts_at_a_time(tmp_path: Path) -> None:
         assert lens.seen == items
         assert max(most) == 1
         assert len(most) == items
+
+
+def test_a_count_ends_within_a_record_that_nobody_waits_for(tmp_path: Path) -> None:
+    run = tmp_path / "long.json"
+    writing = story.Writing("long", "x")
+    writing.turn(f"{TOKEN} {'words and more ' * 800_000} {TOKEN}")
+    run.write_bytes(writing.data)
+    with RunReader.open(run, hint="fisk-ai") as reader:
+        items = reader.index_all().items
+        lens = Lens(reader)
+        asked = iter(range(1000))
+        lens.count(items, lambda: next(asked) >= 10)
+        assert lens.seen == 1
+        assert not lens.counts
+        lens.count(items, lambda: False)
+        assert lens.seen == items
+        assert lens.counts == {"github token": 2}
+        # A piece of it was looked at between two questions, not all twelve megabytes.
+        assert next(asked) < 20
 
 
 def said(reading: Reading) -> str:

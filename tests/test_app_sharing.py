@@ -28,7 +28,7 @@ from refold.app import launch
 from refold.app.cli import main
 from refold.app.exporting import FORMATS
 from refold.app.main import RefoldApp
-from refold.app.outside import NoProgram, command_of, show_outside
+from refold.app.outside import NoProgram, as_text, command_of, show_outside
 from refold.app.present.copies import copies
 from refold.app.present.export_plan import ExportPlan, plan_lines
 from refold.app.present.landing import Landing
@@ -401,7 +401,7 @@ def test_a_record_in_another_program(tmp_path: Path) -> None:
         settings(tmp_path / "own"), editor=f"'{script}' --wait 'a b'", pager=str(script)
     )
     raw = b'{"a":"\\u001b[2J \xc3\xa9","b":[1.50]}'
-    assert show_outside("editor", "run-7", raw, chosen, nullcontext).fine
+    assert show_outside("editor", "run-7", as_text(raw), chosen, nullcontext).fine
     arguments, text, mode, directory = json.loads(told.read_text())
     assert arguments[:3] == ["--wait", "a b", "--"]
     assert Path(arguments[3]).name == "run-7.json"
@@ -410,7 +410,7 @@ def test_a_record_in_another_program(tmp_path: Path) -> None:
     assert stat.S_IMODE(mode) == 0o400
     assert stat.S_IMODE(directory) == 0o700
     assert not Path(arguments[3]).parent.exists()
-    assert show_outside("pager", "../../x", b"{torn \x1b]0;x\x07", chosen, nullcontext).fine
+    assert show_outside("pager", "../../x", as_text(b"{torn \x1b]0;x\x07"), chosen, nullcontext).fine
     arguments, text, _, _ = json.loads(told.read_text())
     assert Path(arguments[1]).name == "record.json"
     assert text == "{torn ␛]0;x␇\n"
@@ -423,11 +423,11 @@ def test_a_program_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(NoProgram, match="No closing quotation"):
         command_of("editor", msgspec.structs.replace(chosen, editor="vim '"))
     missing = msgspec.structs.replace(chosen, editor="/no/such/editor")
-    ended = show_outside("editor", "x", b"{}", missing, nullcontext)
+    ended = show_outside("editor", "x", "{}", missing, nullcontext)
     assert not ended.fine
     assert "was not started" in ended.sentence
     failing = msgspec.structs.replace(chosen, editor="false")
-    assert show_outside("editor", "x", b"{}", failing, nullcontext).sentence == "ended with exit code 1"
+    assert show_outside("editor", "x", "{}", failing, nullcontext).sentence == "ended with exit code 1"
 
 
 def test_the_copy_is_gone_before_a_key_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +435,7 @@ def test_the_copy_is_gone_before_a_key_is_waited_for(tmp_path: Path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(launch, "_await_enter", lambda: left.append(list(tmp_path.iterdir())))
     failing = msgspec.structs.replace(settings(tmp_path), editor="false")
-    show_outside("editor", "x", b"{}", failing, nullcontext)
+    show_outside("editor", "x", "{}", failing, nullcontext)
     assert left == [[]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.secret_story import clean_texts, secrets
 
 from refold.core.records import Json
 from refold.core.redact import LONGEST, WINDOW, Redactor, explain
+from refold.core.secret_marks import matches
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -119,6 +121,24 @@ def test_sentences_that_tell_a_password() -> None:
         assert Redactor().text(said) != said
     for said in ("the password is required", "set the password to something else", "password to connect"):
         assert Redactor().text(said) == said
+
+
+def test_passwords_behind_names_in_many_tongues() -> None:
+    for name in (
+        *("password", "PassWord", "pass_word", "passwd", "pass-phrase", "passcode", "PWD", "psk", "Passwort"),
+        *("CONTRASEÑA", "mot de passe", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+    ):
+        assert "w0rdf" not in Redactor().text(f"{name}: sw0rdfish"), name
+        # One letter that becomes two when it is made small moves nothing.
+        assert "w0rdf" not in Redactor().text(f"İ {name}: sw0rdfish"), name
+
+
+@given(st.text("abck- "), st.booleans())
+def test_marks_find_what_a_search_everywhere_finds(text: str, capitals: bool) -> None:
+    pattern = re.compile(r"(?<![abc])(?:a[bk]|b)[abc-]{0,3}?c", re.IGNORECASE if capitals else 0)
+    written = text.title() if capitals else text
+    found = matches(pattern, written, ("ab", "b", "ak"), text)
+    assert [match.span() for match in found] == [match.span() for match in pattern.finditer(written)]
 
 
 def test_what_the_configuration_allows_stays() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from refold.core.redact import Redactor
-from refold.core.store.cut_secrets import cut_secrets, masked
+from refold.core.store.cut_secrets import Cut, cut_secrets, masked
 
 if TYPE_CHECKING:
     from refold.core.records import Json, MetaRecord
@@ -22,6 +22,8 @@ _LONGEST: Final = 32_768
 """Of a longer record no more than this is shown through the lens: to look for secrets takes its time."""
 _BEYOND: Final = 4096
 """What begins before the end of the part that is shown has to be seen whole to be found."""
+_PIECE: Final = 1 << 18
+"""So many bytes of a record are counted at a time: nobody waits for the rest of it who has left."""
 _KEPT: Final = 64
 
 
@@ -42,7 +44,7 @@ class Lens:
         self._total: Counter[str] = Counter()
         """Put in the place of the one before, never changed: it is read on other threads."""
         self._noting, self._counting = threading.Lock(), threading.Lock()
-        self._kept: OrderedDict[tuple[int, int | None, int], bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._manifest: tuple[Manifest, Manifest] | None = None
         self.seen = 0
         """How many items were counted, from the first one on."""
@@ -59,7 +61,10 @@ class Lens:
         """
         span = self._reader.timeline.span(item)
         length = span.end - span.start
-        limit = None if limit is None else min(limit, _LONGEST)
+        if limit is None:
+            # For those who wait on a thread: nothing so long is kept.
+            return self._redacted(item, span.start, length, None)
+        limit = min(limit, _LONGEST)
         key = (item, limit, length)
         kept = self._kept.get(key)
         if kept is not None:
@@ -75,7 +80,9 @@ class Lens:
         whole = limit is None or length <= limit
         raw = self._reader.bytes_at(start, length if limit is None else min(length, limit + _BEYOND))
         redactor = self._redactor.another()
-        raw = redactor.line(self._without_cuts(item, raw, start, redactor))
+        cuts = self._cuts(item)
+        _tell(redactor, cuts, start, start + len(raw))
+        raw = redactor.line(masked(raw, start, cuts))
         self._note(item, redactor.counts)
         if whole:
             return raw.ljust(length)
@@ -93,15 +100,13 @@ class Lens:
             total = self._total + found
             self._total = total - known if known is not None else total
 
-    def _without_cuts(self, item: int, raw: bytes, start: int, redactor: Redactor) -> bytes:
+    def _cuts(self, item: int) -> tuple[Cut, ...]:
         timeline = self._reader.timeline
         if timeline.kind(item) != "damage":
-            return raw
+            return ()
         near = range(max(0, item - 2), min(timeline.items, item + 3))
-        cuts = cut_secrets(self._reader, redactor, [each for each in near if timeline.kind(each) == "damage"])
-        end = start + len(raw)
-        redactor.counts.update(cut.kind for cut in cuts if cut.begins and start <= cut.start < end)
-        return masked(raw, start, cuts)
+        damaged = [each for each in near if timeline.kind(each) == "damage"]
+        return cut_secrets(self._reader, self._redactor, damaged)
 
     def count(self, items: int, stop: Callable[[], bool]) -> None:
         """Count what the next items hide; blocks, and is for a thread.
@@ -114,11 +119,30 @@ class Lens:
         """
         with self._counting:
             for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
+                if not self._count(item, stop):
+                    return
+                self.seen = item + 1
+
+    def _count(self, item: int, stop: Callable[[], bool]) -> bool:
+        """Count what one item hides, a piece at a time; False where nobody waits for it any more."""
+        span = self._reader.timeline.span(item)
+        redactor = self._redactor.another()
+        cuts = self._cuts(item)
+        _tell(redactor, cuts, span.start, span.end)
+
+        def parts() -> Iterator[bytes]:
+            for at in range(span.start, span.end, _PIECE):
                 if stop():
                     return
-                span = self._reader.timeline.span(item)
-                self._redacted(item, span.start, span.end - span.start, None)
-                self.seen = item + 1
+                yield masked(self._reader.bytes_at(at, min(_PIECE, span.end - at)), at, cuts)
+
+        for _ in redactor.pieces(parts()):
+            if stop():
+                return False
+        if stop():
+            return False
+        self._note(item, redactor.counts)
+        return True
 
     def meta(self, meta: MetaRecord) -> MetaRecord:
         """Give the first record without the secrets of its prompt."""
@@ -147,3 +171,8 @@ class Lens:
             messages = tuple(redactor.value(message) for message in manifest.messages)
             self._manifest = (manifest, msgspec.structs.replace(manifest, messages=messages))
         return self._manifest[1]
+
+
+def _tell(redactor: Redactor, cuts: tuple[Cut, ...], start: int, end: int) -> None:
+    """Count the parts of secrets that begin in some bytes."""
+    redactor.counts.update(cut.kind for cut in cuts if cut.begins and start <= cut.start < end)

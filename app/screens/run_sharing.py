@@ -176,9 +176,10 @@ class RunSharingScreen(RunMovesScreen):
         key = next(iter(keys.keys_of(row, keymap)), "")
         return f"; {keys.shown(key)} sends the record as it is" if key else ""
 
-    def action_outside(self, program: Program) -> None:
+    @work(group="outside", exclusive=True)
+    async def action_outside(self, program: Program) -> None:
         """Open a copy of the record in the pager or the editor; Refold steps back meanwhile."""
-        from refold.app.outside import show_outside
+        from refold.app.outside import as_text, show_outside
         from refold.app.screens.notice import NoticeScreen
         from refold.core.errors import RefoldError
 
@@ -188,10 +189,11 @@ class RunSharingScreen(RunMovesScreen):
         seq = reading.timeline.seq(item)
         place = reading.timeline.span(item).line if seq is None else seq
         try:
-            raw = reading.raw(item).rstrip() if reading.lens is not None else reading.raw(item)
-            ended = show_outside(
-                program, f"{reading.reader.run_id}-{place}", raw, chosen.settings, self.app.suspend
-            )
+            text = await aside(lambda: as_text(reading.raw(item).rstrip()))
+            if self.app.screen is not self:
+                return
+            name = f"{reading.reader.run_id}-{place}"
+            ended = show_outside(program, name, text, chosen.settings, self.app.suspend)
         except RefoldError as error:
             self.app.push_screen(NoticeScreen.of(Safe(f"The {program} was not opened"), error))
             return
