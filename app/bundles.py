@@ -24,7 +24,7 @@ ENDING: Final = ".refold-bundle"
 _TO_THE_MINUTE: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ")
 _ZIP: Final = b"PK\x03\x04"
 _SOURCES: Final[dict[Path, Path]] = {}
-"""By the journal that was unpacked the bundle that it is of."""
+"""By the run that was unpacked the bundle that it is of."""
 
 
 def is_bundle(text: str) -> bool:
@@ -55,18 +55,18 @@ def unpacked(text: str) -> Opened:
     _end_in_order()
     opened = open_bundle(Path(text))
     atexit.register(shutil.rmtree, opened.directory, ignore_errors=True)
-    _SOURCES[opened.journal] = Path(os.path.abspath(text))  # noqa: PTH100 - a link stays the link it is
+    _SOURCES[opened.run] = Path(os.path.abspath(text))  # noqa: PTH100 - a link stays the link it is
     return opened
 
 
-def source_of(journal: Path) -> Path | None:
-    """Give the bundle that a journal was unpacked from; None for any other run."""
-    return _SOURCES.get(journal)
+def source_of(run: Path) -> Path | None:
+    """Give the bundle that a run was unpacked from; None for any other run."""
+    return _SOURCES.get(run)
 
 
-def told_path(journal: Path) -> Path:
+def told_path(run: Path) -> Path:
     """Give the path by which a run is found again: of what was unpacked that of its bundle."""
-    return source_of(journal) or journal
+    return source_of(run) or run
 
 
 def looking_at(settings: Settings, opened: Opened) -> Settings:
@@ -84,7 +84,9 @@ def words(opened: Opened) -> str:
     else:
         hidden = "not redacted: secrets may be in it"
     parts = ["a bundle", hidden]
-    if not opened.journal.stat().st_size:
+    if opened.run.is_dir():
+        parts.append("without its workspace")
+    elif not opened.run.stat().st_size:
         parts.append("its journal is empty")
     when, by = manifest.get("written_at"), manifest.get("written_by")
     if isinstance(when, str) and when:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         raise NeedsFile("a bundle is not text", remedy="name a file with -o FILE")
     redactor = Redactor(on=not arguments.no_redact, allow=settings.allow)
     with open_run(wanted.run, settings) as reader:
-        refuse(arguments.format, reader, out, settings)
+        refuse(reader, out, settings)
         timeline = reader.index_all()
         last = item_at(timeline, wanted.place, wanted.run) if wanted.place else None
         source = Source(reader, redactor, last)

@@ -51,7 +51,7 @@ def find_run(text: str, settings: Settings) -> Path:
     from refold.app.bundles import is_bundle, unpacked
 
     if is_bundle(text):
-        return unpacked(text).journal
+        return unpacked(text).run
 
     def names() -> KeptIndex:
         from refold.core.store.kept import index_of

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from refold.app.lines import Rows
 from refold.app.safe import line
-from refold.core.errors import Refused
 from refold.core.store.export import Source, refuse_target, write_file, write_text
 
 if TYPE_CHECKING:
@@ -32,22 +31,17 @@ FORMATS: Final = (
     Format("jsonl", "jsonl", "the records as the file spells them, a line each"),
     Format("cast", "cast", "asciicast: the rows appear at the recorded pace"),
     Format("svg", "svg", "the timeline as a picture"),
-    Format("bundle", "refold-bundle", "journal and manifest, for `refold open` elsewhere"),
+    Format("bundle", "refold-bundle", "the files of the run, for `refold open` elsewhere"),
 )
 
 
-def refuse(name: str, reader: RunReader, out: Path | None, settings: Settings) -> None:
+def refuse(reader: RunReader, out: Path | None, settings: Settings) -> None:
     """Refuse what cannot be, before anything is read.
 
     Raises:
-        Refused: the format does not take the run, or the file would replace or become one.
+        Refused: the file would replace or become a run.
         StoreError: the directory is not there.
     """
-    if reader.session is not None and name == "bundle":
-        raise Refused(
-            f"{reader.run_id}: a bundle holds one journal, and this run is a directory of several files",
-            remedy="export it as html, json or jsonl, or pack its directory with tar (secrets and all)",
-        )
     if out is not None:
         roots = (root.path for root in (*settings.roots, *settings.conversations))
         refuse_target(out, reader.path, roots, settings.own_places)
@@ -61,7 +55,7 @@ def write(name: str, source: Source, out: Path) -> None:
         StoreError: the run cannot be read, or the file not be made.
     """
     if name == "bundle":
-        from refold.core.store.bundle import write_bundle
+        from refold.core.store.bundle_writing import write_bundle
 
         write_file(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
     else:

@@ -120,6 +120,8 @@ _KEY_ENDS: Final = (
 _NO_ENDS: Final = (
     *("pagetoken", "continuationtoken", "synctoken", "cursortoken", "nexttoken", "stoptoken", "eostoken"),
     *("bostoken", "padtoken", "unktoken", "masktoken", "septoken", "clstoken", "stoptokens"),
+    # What fences off an earlier writer of a run directory (formats/rivumi.md 4).
+    "activewritertoken",
 )
 
 

@@ -77,13 +77,13 @@ async def test_what_is_copied_of_a_bundle_opens_it(
 ) -> None:
     opened = unpacked(str(bundle))
     chosen = looking_at(settings(tmp_path), opened)
-    assert copies(opened.journal, Landing(2), chosen) == (
+    assert copies(opened.run, Landing(2), chosen) == (
         ("id", "id", "crashed"),
         ("path", "path", str(bundle)),
         ("link", "deep link", f"{bundle}@2"),
     )
     assert main(["show", f"{bundle}@2"]) == 0
-    screen = RunScreen(opened.journal, settings=chosen)
+    screen = RunScreen(opened.run, settings=chosen)
     async with RefoldApp(chosen, lambda: screen).run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: screen.item is not None)
         await pilot.press("Y")
@@ -99,7 +99,7 @@ async def test_the_screen_says_what_it_is_and_only_reads(bundle: Path, tmp_path:
     opened = unpacked(str(bundle))
     chosen = looking_at(settings(tmp_path), opened)
     before = sorted(tmp_path.rglob("*"))
-    screen = RunScreen(opened.journal, settings=chosen)
+    screen = RunScreen(opened.run, settings=chosen)
     async with RefoldApp(chosen, lambda: screen).run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: screen.item is not None)
         await until(pilot, lambda: "a bundle · 1 secret hidden · made 20" in "\n".join(shown(pilot.app)))
@@ -173,7 +173,7 @@ def test_what_is_no_good_bundle_is_said(
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundles, "_LEAST_JOURNAL", 1 << 20)
+    monkeypatch.setattr(bundles, "_LEAST_RUN", 1 << 20)
     bomb = tmp_path / "bomb.refold-bundle"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("run/x.json", b"0" * (8 << 20))

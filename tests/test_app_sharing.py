@@ -219,7 +219,7 @@ async def test_what_was_read_of_a_run_that_vanished_is_exported(
         await until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
         await pilot.press("left", "x", "enter")
         await until(pilot, lambda: pilot.app.screen is screen)
-    assert open_bundle(tmp_path / "leaky.refold-bundle", into=tmp_path).journal.read_bytes() == data
+    assert open_bundle(tmp_path / "leaky.refold-bundle", into=tmp_path).run.read_bytes() == data
 
 
 async def test_marked_runs_are_exported_together(

@@ -291,7 +291,7 @@ class ExportScreen(ModalScreen[str]):
             StoreError: it cannot be read or written.
         """
         with self._open_run(run) as reader:
-            refuse(self.plan.format.name, reader, file, self._settings)
+            refuse(reader, file, self._settings)
             reader.index_all()
 
             def watch(done: int) -> None:

@@ -68,11 +68,9 @@ from refold.core.store.files import (
 )
 from refold.core.store.session_files import SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
-from refold.core.store.session_names import LOCK, MANIFEST
+from refold.core.store.session_names import LOCK, MANIFEST, is_run_name
 from refold.core.store.session_run import Session
 from refold.core.store.session_tail import plan_for_log, repair_log
-
-_NAME_LIMIT = 255
 
 
 class SessionStore:
@@ -90,12 +88,7 @@ class SessionStore:
         """
         if not isinstance(run_id, str):
             raise InvalidRunId(str(run_id))
-        odd = run_id.startswith(".") or any(mark in run_id for mark in "/\\\0")
-        try:
-            long = len(os.fsencode(run_id)) > _NAME_LIMIT
-        except UnicodeEncodeError:
-            odd = long = True
-        if not run_id or odd or long:
+        if not is_run_name(run_id):
             raise InvalidRunId(run_id)
         return self.root / run_id
 

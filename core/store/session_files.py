@@ -76,7 +76,7 @@ def read_run(
         directory = path.resolve() if link else path
     except (OSError, RuntimeError) as error:
         raise NotRegular(f"{shown(path)}: a link that leads nowhere: {error}") from error
-    names = _names(directory)
+    names = names_in(directory)
     side = {name: part_of(directory, name, SIDE_LIMIT) for name in SIDE}
     manifest, events, moving = _pair(directory, events_limit)
     if all(part.state == "missing" for part in (manifest, events, side["request.json"], side["result.json"])):
@@ -174,7 +174,7 @@ def _small(path: Path, limit: int) -> str:
         os.close(fd)
 
 
-def _names(directory: Path) -> list[str]:
+def names_in(directory: Path) -> list[str]:
     """The names in a directory, sorted; not more than a thousand."""
     try:
         with os.scandir(directory) as entries:

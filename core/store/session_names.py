@@ -5,6 +5,7 @@ Whoever opens a run asks this of every path; so nothing is imported here that re
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,18 @@ SIDE: Final = ("request.json", "verification.json", "result.json", "checkpoint.j
 PARTS: Final = (MANIFEST, EVENTS, *SIDE)
 PART_NAMES: Final = frozenset({*PARTS, LOCK, "changes.patch", "test.log", "review.md"})
 """The files that a run consists of."""
+_NAME_LIMIT: Final = 255
+"""Bytes that a file system takes as one name."""
+
+
+def is_run_name(text: str) -> bool:
+    """Say whether a text may name the directory of a run: one plain segment of a path, not hidden."""
+    if not text or text.startswith(".") or any(mark in text for mark in "/\\\0"):
+        return False
+    try:
+        return len(os.fsencode(text)) <= _NAME_LIMIT
+    except UnicodeEncodeError:
+        return False
 
 
 def is_run_directory(path: Path) -> bool:

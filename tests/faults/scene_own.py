@@ -20,7 +20,8 @@ from refold.core.export.markdown import markdown
 from refold.core.redact import Redactor
 from refold.core.state_json import state_json
 from refold.core.store import list_cache
-from refold.core.store.bundle import open_bundle, write_bundle
+from refold.core.store.bundle import open_bundle
+from refold.core.store.bundle_writing import write_bundle
 from refold.core.store.catalog import Catalog, Root
 from refold.core.store.export import Source, gathered, write_file, write_text
 from refold.core.store.notes import NotesStore
@@ -223,7 +224,7 @@ class Exported:
         if self._name == "bundle":
             assert zipfile.ZipFile(self._target).testzip() is None
             opened = open_bundle(self._target, into=self._directory)
-            assert opened.journal.read_bytes() == self._run.read_bytes()
+            assert opened.run.read_bytes() == self._run.read_bytes()
             shutil.rmtree(opened.directory)
 
 
