@@ -23,7 +23,7 @@ from refold.core.store.bundle_writing import write_bundle
 from refold.core.store.export import Source, write_file
 from refold.core.store.reader import RunReader
 from refold.core.store.session_files import read_run
-from refold.core.store.session_names import LOCK, PART_NAMES
+from refold.core.store.session_names import PART_NAMES
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECRET = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
@@ -56,7 +56,7 @@ def test_a_bundle_holds_the_very_run_and_its_verdict(case: str, tmp_path: Path) 
     opened = bundled(run, tmp_path / "out.refold-bundle")
     assert opened.run.name == case
     assert opened.manifest["redacted"] == {}
-    for name in PART_NAMES - {LOCK}:
+    for name in PART_NAMES:
         here, there = run / name, opened.run / name
         assert there.is_file() == here.is_file(), name
         if here.is_file():
@@ -86,11 +86,11 @@ def test_the_commands_that_read_take_it(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     run = make("03-running-clean", tmp_path / "here")
-    (run / ".writer.lock").write_text("pid=1 token=2\n")
+    (run / ".writer.lock").write_text(f"pid=1 token={SECRET}\n")
     (run / "cache-traces.jsonl").write_text("{}\n")
     (run / "review.md").symlink_to("/etc/passwd")
     opened = bundled(run, tmp_path / "out.refold-bundle")
-    assert opened.manifest["left_out"] == ["cache-traces.jsonl", "review.md", "workspace"]
+    assert opened.manifest["left_out"] == [".writer.lock", "cache-traces.jsonl", "review.md", "workspace"]
     assert {path.name for path in opened.run.iterdir()} <= PART_NAMES | {"workspace"}
     assert sorted(path.name for path in opened.run.rglob("workspace/**/*")) == [
         ".git",
@@ -203,7 +203,7 @@ def test_a_run_that_goes_on_is_written_as_it_was_at_one_moment(tmp_path: Path) -
 @pytest.mark.parametrize(
     "name",
     [
-        "run/r/.writer.lock",
+        "run/r/.writer.lock.x",
         "run/r/workspace/calc.py",
         "run/r/workspace/.git/hooks/post-checkout",
         "run/r/subagents/../session.json",

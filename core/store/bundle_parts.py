@@ -8,7 +8,7 @@ from typing import Final
 from refold.core.nested import NESTED
 from refold.core.store.roots import SUFFIX
 from refold.core.store.run_id import is_run_id
-from refold.core.store.session_names import MARKS, PARTS, is_run_name
+from refold.core.store.session_names import LOCK, MARKS, PARTS, is_run_name
 
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -16,7 +16,7 @@ PLACE: Final = "run/"
 HEAD: Final = "workspace/.git/HEAD"
 """Of the workspace of a run nothing is taken along but the commit it stands at: a verdict asks for it."""
 TEXTS: Final = ("changes.patch", "test.log", "review.md")
-FILES: Final = (*PARTS, *TEXTS, HEAD)
+FILES: Final = (*PARTS, *TEXTS, LOCK, HEAD)
 """What is taken of a run directory, where it is there."""
 DEEPEST: Final = 8
 """So many runs may lie within each other."""

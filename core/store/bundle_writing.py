@@ -7,6 +7,7 @@ file differs.
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,12 +20,12 @@ from refold.core.errors import RunNotFound, StoreError
 from refold.core.nested import NESTED
 from refold.core.records import Json
 from refold.core.redact import WINDOW
-from refold.core.store.bundle_parts import DEEPEST, FILES, HEAD, MANIFEST, MOST_RUNS, PLACE, VERSION, member
+from refold.core.store.bundle_parts import DEEPEST, HEAD, MANIFEST, MOST_RUNS, PLACE, TEXTS, VERSION, member
 from refold.core.store.export import Source
 from refold.core.store.files import shown, write_all
 from refold.core.store.roots import SUFFIX
 from refold.core.store.run_id import is_run_id
-from refold.core.store.session_names import EVENTS, LOCK, is_run_directory, is_run_name
+from refold.core.store.session_names import EVENTS, LOCK, SIDE, is_run_directory, is_run_name
 from refold.core.store.session_names import MANIFEST as CLAIMS
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from refold.core.store.session_reader import SessionReader
 
 _TRIES: Final = 5
+_LEASE: Final = re.compile(rb"pid=\d{1,10} token=[0-9a-f]{32}\n")
 _JOINT: Final = b'},{"'
 """Between two messages of a manifest; within a text the quote would have a backslash before it."""
 
@@ -183,9 +185,7 @@ def _write_run(bundle: zipfile.ZipFile, source: Source, reader: SessionReader, p
         with bundle.open(member(f"{place}{EVENTS}"), "w", force_zip64=True) as out:
             _write_lines(out, of_log, reader.size)
         written.add(EVENTS)
-    for name in FILES:
-        if name in {EVENTS, HEAD}:
-            continue
+    for name in (CLAIMS, *SIDE, *TEXTS):
         part = claims if name == CLAIMS else reader.part(name)
         if not part.known:
             continue
@@ -194,6 +194,12 @@ def _write_run(bundle: zipfile.ZipFile, source: Source, reader: SessionReader, p
                 watch(0)
                 out.write(source.redactor.line(piece))
         written.add(name)
+    lock = reader.part(LOCK)
+    if lock.state == "read" and _LEASE.fullmatch(lock.data):
+        # The token tells which lease it is, and is no secret: the manifest has the same.
+        with bundle.open(member(f"{place}{LOCK}"), "w") as out:
+            out.write(lock.data)
+        written.add(LOCK)
     workspace = read_workspace(reader.path / "workspace")
     if workspace.state == "git" and workspace.head:
         with bundle.open(member(f"{place}{HEAD}"), "w") as out:
@@ -202,7 +208,7 @@ def _write_run(bundle: zipfile.ZipFile, source: Source, reader: SessionReader, p
         there = names_in(reader.path)
     except StoreError:
         return []
-    return [name for name in there if name not in written and name not in {LOCK, NESTED}]
+    return [name for name in there if name not in written and name != NESTED]
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
