@@ -34,7 +34,7 @@ from refold.core.store.notes import Notes, NotesStore
 if TYPE_CHECKING:
     from refold.core.redact import Redactor
 
-CAN_GO_ON = "status:suspended,crashed,ready,budget,max-iterations,failed,cancelled"
+CAN_GO_ON = "resume:yes"
 """The filter for runs that a resume can be asked for."""
 _COLUMNS = 100
 _DECISION = re.compile(rf"(.+?)=({'|'.join(CHOICES)})(?::(.*))?", re.DOTALL)

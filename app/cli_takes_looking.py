@@ -20,9 +20,9 @@ def _open(parser: Parser) -> None:
 def _ls(parser: Parser) -> None:
     parser.description = (
         "List the runs, newest first.\n\n"
-        "Words match id, name and prompt; status: agent: model: tool: text: error: problem: fork: after:\n"
-        "before: star: tag: name: note: narrow; a comma is 'any of', a leading - negates, quotes keep\n"
-        "phrases. The full screen filters with the same words."
+        "Words match id, name and prompt; status: resume: agent: model: tool: text: error: problem: fork:\n"
+        "after: before: star: tag: name: note: narrow; a comma is 'any of', a leading - negates, quotes\n"
+        "keep phrases. resume:yes are the runs that can go on. The full screen filters with the same words."
     )
     parser.epilog = """\
 examples:

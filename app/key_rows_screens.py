@@ -26,8 +26,8 @@ SCREENS: Final[tuple[Key, ...]] = (
         "slash",
         "filter",
         "Filter the runs",
-        "Words match id, name and prompt; status: agent: model: tool: text: error: problem: fork: after: "
-        "before: star: tag: name: note:",
+        "Words match id, name and prompt; status: resume: agent: model: tool: text: error: problem: fork: "
+        "after: before: star: tag: name: note:",
         "Find",
         "filter",
     ),

@@ -44,6 +44,7 @@ KEYS: Final = {
     "model": "model:opus",
     "tool": "tool:read_file",
     "text": 'text:"no such file"',
+    "resume": "resume:yes",
     "error": "error:yes",
     "problem": "problem:yes or problem:glued",
     "after": "after:2026-07-24, after:14:30 or after:2d",
@@ -187,6 +188,11 @@ def _tool(term: Term) -> Test:
     return lambda summary, _: any(value in tool.casefold() for tool in summary.tools for value in values)
 
 
+def _resume(term: Term) -> Test:
+    wanted = yes_or_no(term)
+    return lambda summary, _: summary.can_be_resumed in wanted
+
+
 def _error(term: Term) -> Test:
     wanted = yes_or_no(term)
     return lambda summary, _: (summary.errors > 0) in wanted
@@ -254,6 +260,7 @@ _BY_KEY: Final[dict[str, Callable[[Term], Test]]] = {
     "agent": _agent,
     "model": _model,
     "tool": _tool,
+    "resume": _resume,
     "error": _error,
     "problem": _problem,
     "fork": _fork,

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from refold.core.barred import WITHHOLDS, barred_by, ends_on_reply
 from refold.core.decisions import CHOICES, by_id
 from refold.core.errors import EmptyJournal, FoldError, Refused, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
@@ -41,10 +42,6 @@ _STOPS: Final = {
     "max_iterations": "the limit of iterations was reached",
 }
 _BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
-_STOP_REASONS: Final = {
-    "max_tokens": "the reply was cut off, so the call may be cut off too",
-    "refusal": "the model refused",
-}
 
 
 class FingerprintRow(msgspec.Struct, frozen=True):
@@ -273,8 +270,8 @@ def withheld_because(facts: ResumeFacts) -> str:
     """Say why the run stopped before its open calls were allowed to run; empty where they were."""
     if facts.state is None or facts.state.pending is None:
         return ""
-    if facts.state.pending.stop_reason in _STOP_REASONS:
-        return _STOP_REASONS[facts.state.pending.stop_reason]
+    if facts.state.pending.stop_reason in WITHHOLDS:
+        return WITHHOLDS[facts.state.pending.stop_reason]
     return _STOPS.get(facts.stopped, "")
 
 
@@ -308,21 +305,11 @@ def _refusals(facts: ResumeFacts, request: ResumeRequest, *, changed: bool) -> l
 
 def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
     """Say why the records lead nowhere: nothing is left to do, or nothing that could be sent."""
-    if state.completed:
-        return [Reason("completed", "the run is completed: fork it to go on from some point")]
-    if not facts.native and state.run_id != facts.run_id:
-        return [
-            Reason(
-                "renamed",
-                f"the run calls itself {state.run_id!a}, its file {facts.run_id!a}: "
-                "its agent is given ids only where both are one",
-            )
-        ]
+    barred = barred_by(state, facts.run_id, native=facts.native)
+    if barred is not None:
+        return [Reason(barred.code, barred.message)]
     if state.pending is not None:
         return []
-    if ends_on_reply(state) and not state.interactive and state.last_stop_reason in _STOP_REASONS:
-        why = "the model refused" if state.last_stop_reason == "refusal" else "the last reply was cut off"
-        return [Reason("ended", f"{why}, and nothing follows it: fork it with a new prompt instead")]
     limits = facts.now
     if limits is None or (ends_on_reply(state) and not state.interactive):
         return []
@@ -338,12 +325,6 @@ def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
 def decided_text(decision: Decision) -> str:
     """Give what is recorded as the result of a call that was decided as failed or done."""
     return decision.text or "outcome unknown: recorded as failed"
-
-
-def ends_on_reply(state: RunState) -> bool:
-    """Say whether the model spoke last and is not to go on: there is nothing to send it."""
-    last = state.messages[-1].role if state.messages else ""
-    return state.pending is None and last == "assistant" and state.last_stop_reason != "pause_turn"
 
 
 def _does_not_fold(error: FoldError) -> Reason:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from refold.core.agent import Agent, ToolResult, Turn, Usage
+from refold.core.barred import ends_on_reply
 from refold.core.calls import Calls, own_copy
 from refold.core.control import Aborted, Control, settled
 from refold.core.errors import BadRecord, StoreError, said
@@ -31,7 +32,7 @@ from refold.core.records import (
     ToolResultRecord,
     UserRecord,
 )
-from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, decided_text, ends_on_reply
+from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, decided_text
 from refold.core.state import RunState
 
 FollowUp = Callable[[], Awaitable[str | None]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,11 @@ from refold.core.keeping import NOTHING, Kept
 from refold.core.prices import SEVERAL, Bill, Price, Spent, bill
 from refold.core.records import Json
 from refold.core.status import StatusName
+
+_MAY_GO_ON: Final[frozenset[StatusName]] = frozenset(
+    {"ready", "suspended", "crashed", "failed", "cancelled", "budget", "max-iterations"}
+)
+"""Statuses of runs that nobody holds, and that have begun and not completed."""
 
 
 class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -73,10 +79,20 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Format and version of the records, as in `fisk-ai v3`; empty where no meta record was read."""
     note: str = ""
     """Why the run cannot be read, or what is odd about the file itself; else empty."""
+    barred: str = ""
+    """Why no answer and no agent goes on with it, as far as a row can tell; empty where one may."""
     complete: bool = True
     """False while only the head and the tail were read: the counters are not known yet."""
     kept: Kept = NOTHING
     """What is noted about it beside it; no reader of runs sets this, but who joins both."""
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether a resume can be asked for: it has stopped before its end, and nothing final is against it.
+
+        What only its agent knows is not looked at: a changed fingerprint, a limit that is still used up.
+        """
+        return self.status in _MAY_GO_ON and not self.barred
 
 
 def bill_of(row: RunSummary, prices: Mapping[str, Price]) -> tuple[Bill, Bill]:

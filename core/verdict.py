@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from refold.core.barred import ends_on_reply
 from refold.core.columns import ASSISTANT, DAMAGE, META, RESULT
 from refold.core.findings import LEFT_BY_A_CRASH, Finding
-from refold.core.resume import ends_on_reply
 
 if TYPE_CHECKING:
     from refold.core.postmortem import Action, ActionName, Damage, InFlight, Known

@@ -623,12 +623,18 @@ def test_the_configuration_can_name_the_agent(cut: Place) -> None:
 def test_without_a_run_those_that_can_go_on_are_listed(cut: Place) -> None:
     cut.run("run", "agents:make", "--name", "done", "do it")
     cut.run("run", "agents:chat", "--chat", "--name", "talk", "hello")
+    # A reply that was refused leads nowhere: such a run is not offered.
+    lines = (cut.store / "done.json").read_bytes().splitlines(keepends=True)[:-1]
+    refused = json.loads(lines[-1])
+    refused["assistant"]["stop_reason"] = "refusal"
+    ended = cut.store / "no-way.json"
+    ended.write_bytes(b"".join(lines[:-1]) + json.dumps(refused).encode() + b"\n")
     listed = cut.run("resume", "--json")
     assert sorted(json.loads(line)["id"] for line in listed.stdout.splitlines()) == ["one", "talk"]
-    assert "1 run left out: finished, or not to be resumed" in cut.run("resume").stderr
+    assert "2 runs left out: finished, or not to be resumed" in cut.run("resume").stderr
     with Terminal(refold("resume"), env=cut.environment()) as terminal:
         screen = terminal.wait("talk")
-        assert "status:suspended,crashed,ready,budget,max-iterations" in screen
+        assert "resume:yes" in screen
         # What is typed filters; the way out is another.
         terminal.press("q", "escape", "escape", settle=0.1)
         assert terminal.ended() == 0

@@ -346,3 +346,10 @@ def test_the_preview_says_whether_a_run_can_go_on_and_what_its_own_program_answe
     text = said(RunSummary(id="a", path="/a", status="crashed", format="rivumi"), known=known)
     line = next(line for line in text.split("\n") if line.startswith("Resume"))
     assert f"{words} · its own program: in_flight_side_effect · call_1 was started" in line
+
+
+def test_the_preview_says_why_a_run_leads_nowhere() -> None:
+    run = RunSummary(id="a", path="/a", status="failed", barred="the model refused, and nothing follows it")
+    assert "Resume      refused · the model refused, and nothing follows it" in said(run)
+    completed = RunSummary(id="a", path="/a", status="completed", barred="the run is completed")
+    assert "Resume" not in said(completed)

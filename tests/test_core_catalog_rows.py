@@ -10,12 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.listing import catalog, ids, listed, write_run
 from tests.terminal.program import without_privileges
 
+from refold.core.records import Decision
+from refold.core.resume import ResumeRequest, plan_resume
 from refold.core.status import STATUSES
 from refold.core.store import list_cache
+from refold.core.store.resume import read_facts
 from refold.core.summary import RunSummary
 
 
@@ -42,6 +46,27 @@ def test_every_recorded_journal_is_a_row(journals: Path, version: str) -> None:
             assert row.turns == counters["llm_calls"]
             assert row.tokens == sum(count for name, count in counters.items() if name.endswith("_tokens"))
         assert row.status not in {"unreadable", "empty", "running", "ready"}
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_a_row_can_be_resumed_where_some_answer_is_accepted(journals: Path, version: str) -> None:
+    rows = listed(journals / version)
+    assert rows
+    for path, row in rows.items():
+        if row.status in {"unreadable", "empty", "newer"} and not row.last_seq:
+            assert not row.can_be_resumed
+            continue
+        facts = read_facts(Path(path), hint="fisk-ai")
+        facts = msgspec.structs.replace(facts, now=msgspec.structs.replace(facts.saved, max_tokens=0))
+        facts = msgspec.structs.replace(facts, effects={}, holder="")
+        pending = facts.state.pending if facts.state is not None else None
+        decided = {call.id: Decision("failed") for call in (pending.unanswered if pending else ())}
+        request = ResumeRequest(force=True, reason="it may", repair=True, decisions=decided)
+        against = [
+            reason for reason in plan_resume(facts, request).reasons if reason.code != "max_iterations"
+        ]
+        assert row.can_be_resumed == (not against), (row.id, row.barred, against)
+        assert not row.barred or row.barred in against[0].message
 
 
 @pytest.mark.parametrize(

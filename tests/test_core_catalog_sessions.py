@@ -27,6 +27,7 @@ from refold.core.rivumi.findings import findings
 from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.reading import read_snapshot
 from refold.core.rivumi.summary import Found
+from refold.core.rivumi.verdict import verdict
 from refold.core.store import files, list_cache, session_summary
 from refold.core.store.catalog import Catalog, Gone, Progress, Root
 from refold.core.store.forks import Fork, forks_of
@@ -635,3 +636,15 @@ def test_a_fork_counts_what_it_inherits(store: Path) -> None:
     row, first = found["34-forked-run"], found["04-tail-tool-started"]
     assert (row.turns, row.calls, row.tokens) == (first.turns, first.calls, first.tokens)
     assert (row.status, row.last_words) == ("ready", first.last_words)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_row_is_barred_only_where_no_resume_is_accepted(case: str, store: Path) -> None:
+    snapshot = read_run(make(case, store))
+    found = verdict(snapshot)
+    soft = {"workspace", "request", "not_contiguous", "torn_tail", "request_schema"}
+    final = {reason.code for reason in found.ours.reasons} - soft if found.ours.outcome == "refuse" else set()
+    (row,) = told(store).values()
+    assert not row.barred or found.ours.outcome == "refuse"
+    assert bool(row.barred) >= bool(final), (row.problems, found.ours.reasons)
+    assert row.can_be_resumed == (row.status not in {"completed", "newer", "unreadable"} and not row.barred)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta, timezone
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,6 +72,8 @@ def fault_of(text: str) -> FilterError | None:
         'model:"opus-4"',
         "tool:read",
         "tool:bash,shell",
+        "resume:yes",
+        "-resume:no",
         "error:yes",
         "-error:no",
         "problem:yes",
@@ -197,6 +200,14 @@ def test_runs_without_damage_and_without_parent() -> None:
     assert matches("problem:no fork:no error:no", CLEAN)
     assert not matches("problem:yes", CLEAN)
     assert not matches("fork:yes", CLEAN)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_what_can_be_resumed_has_begun_and_stopped_before_its_end(status: StatusName) -> None:
+    run = RunSummary(id="x", path="/x", status=status)
+    stopped = status not in {"running", "completed", "unreadable", "empty", "newer"}
+    assert matches("resume:yes", run) == stopped
+    assert not matches("resume:yes", msgspec.structs.replace(run, barred="its records do not fold"))
 
 
 def test_a_run_that_cannot_be_read_is_a_problem() -> None:

@@ -26,6 +26,7 @@ from tests.scripted import (
 )
 
 from refold.core.agent import Agent
+from refold.core.barred import ends_on_reply
 from refold.core.control import Control
 from refold.core.errors import StoreError
 from refold.core.records import (
@@ -34,7 +35,7 @@ from refold.core.records import (
     Record,
     ToolResultRecord,
 )
-from refold.core.resume import ResumeRefused, ResumeRequest, ends_on_reply
+from refold.core.resume import ResumeRefused, ResumeRequest
 from refold.core.runner import Outcome, Progress, Runner
 from refold.core.state import RunState
 from refold.core.store.journal import Journal, JournalStore

@@ -82,7 +82,7 @@ def preview(
         zone: The zone that times are written in; None for the local one.
         known: What the index of the run tells, once it is read.
     """
-    head = [*_standing(run, width), *_in_flight(run, width), *_resume(known.verdict, width)]
+    head = [*_standing(run, width), *_in_flight(run, width), *_resume(run, known.verdict, width)]
     head += _problems(run, width, known)
     head += _kept(run, width)
     foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
@@ -134,8 +134,12 @@ _ANSWERS: Final[Mapping[str, tuple[str, Role]]] = {
 }
 
 
-def _resume(verdict: Verdict | None, width: int) -> Iterator[Line]:
+def _resume(run: RunSummary, verdict: Verdict | None, width: int) -> Iterator[Line]:
     if verdict is None:
+        if run.barred and run.status != "completed":
+            yield _labelled(
+                "Resume", [cell("refused", "problem"), cell(f" · {run.barred}", "text", _TEXT)], width
+            )
         return
     answer, role = _ANSWERS[verdict.outcome]
     said = [cell(answer, role), cell(f" · its own program: {verdict.original}", "dim")]

@@ -18,6 +18,7 @@ from refold.core.errors import BadRecord
 from refold.core.fork import NoForkHere, Point, plan_json
 from refold.core.records import Json
 from refold.core.rivumi import schema
+from refold.core.rivumi.barred import FORK_PROTOCOL
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.canonical import canonical, preview
 from refold.core.rivumi.draft import SessionManifest
@@ -31,7 +32,6 @@ from refold.core.rivumi.manifest import Manifest, Request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.snapshot import Part, Snapshot
-from refold.core.rivumi.verdict import FORK_PROTOCOL
 
 FORMAT: Final = "rivumi"
 _UNANSWERED: Final = "the run was forked before this was done; ask again"

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from refold.core.errors import BadRecord
-from refold.core.findings import is_damage
+from refold.core.findings import LEFT_BY_A_CRASH, is_damage
 from refold.core.records import Json
+from refold.core.rivumi.barred import barred_by
 from refold.core.rivumi.events import json_object
 from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
@@ -27,6 +28,7 @@ _MOST_NAMES: Final = 64
 _ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 _WAITS: Final = frozenset({"waiting_approval", "paused"})
 _NO_HOLDER: Final = "no holder seen from here"
+_PASSABLE: Final = LEFT_BY_A_CRASH | {"E_BAD_MANIFEST"}
 _CODES: Final[dict[PartState, str]] = {
     "link": "E_NOT_REGULAR",
     "not_regular": "E_NOT_REGULAR",
@@ -104,8 +106,16 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         fork_of=log.parent,
         reason=reason,
         provider_version=_version(manifest, outcome, log),
+        barred=next((each.message for each in barred_by(manifest, found.name, problem=wrong)), "")
+        or _damage(codes),
     )
     return msgspec.structs.replace(row, note=status.rule) if status.name == "unreadable" else row
+
+
+def _damage(codes: Counter[str]) -> str:
+    """Say what damage no resume goes past: what a crash leaves can be repaired, an odd claim may pass."""
+    named = sorted(code for code in codes if is_damage(code) and code not in _PASSABLE)
+    return f"its files are damaged: {', '.join(named)}" if named else ""
 
 
 def closed(found: Found, note: str, code: str) -> RunSummary:

@@ -14,6 +14,7 @@ import msgspec
 from refold.core.records import Json
 from refold.core.resume import Answer, Reason
 from refold.core.rivumi import schema
+from refold.core.rivumi.barred import barred_by
 from refold.core.rivumi.budget import length, seconds_left
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events import EventLog
@@ -24,8 +25,6 @@ from refold.core.rivumi.reading import Reading, read_snapshot
 from refold.core.rivumi.snapshot import Snapshot, Workspace
 
 _RANK: Final[dict[Answer, int]] = {"accept": 0, "ask": 1, "refuse": 2}
-FORK_PROTOCOL: Final = "replay-fork"
-"""The protocol that the original's forks name (formats/rivumi.md 6)."""
 UNICODE_ENDS: Final = "\u0085\u2028\u2029\v\f\x1c\x1d\x1e"
 """Marks beside `\\n` at which the original cuts lines (formats/rivumi.md 9, weakness 7)."""
 
@@ -133,17 +132,11 @@ def _ours(snapshot: Snapshot, reading: Reading, now: float | None) -> Ours:
     case = _Case()
     _files(case, snapshot)
     manifest = reading.manifest
+    problem = "" if snapshot.manifest.state == "missing" else reading.manifest_problem or "it is odd"
+    for barred in barred_by(manifest, snapshot.name, problem=problem):
+        case.refuse(barred.code, barred.message)
     if manifest is None:
-        if snapshot.manifest.state == "missing":
-            case.refuse("manifest_missing", "there is no session.json: another tool ran here, or it is lost")
-        else:
-            case.refuse("manifest_unreadable", f"session.json cannot be read: {reading.manifest_problem}")
         return case.answer()
-    if manifest.run_id != snapshot.name:
-        text = f"session.json is of run {manifest.run_id}, the directory is called {snapshot.name}"
-        case.refuse("copied_directory", f"{text}: a resume would mix two run ids in one log")
-    if manifest.protocol == FORK_PROTOCOL:
-        case.refuse("fork", "a fork of its own program names no provider that could go on")
     _schema(case, "manifest", "session.json", manifest.raw)
     _log(case, reading.log, manifest)
     if snapshot.events.state in {"read", "missing"} and not reading.log.bad and reading.log.torn is None:
@@ -152,11 +145,9 @@ def _ours(snapshot: Snapshot, reading: Reading, now: float | None) -> Ours:
     _request(case, reading.request, manifest)
     if reading.state.phase in schema.ENDED and not manifest.terminal:
         case.note("events_ended", f"the events say that the run {reading.state.phase}, the manifest does not")
-    problem = workspace_problem(snapshot.workspace, manifest.base_sha)
-    if problem:
-        case.refuse("workspace", problem)
-    if manifest.terminal:
-        case.refuse("terminal", f"the run has ended: {manifest.phase}")
+    elsewhere = workspace_problem(snapshot.workspace, manifest.base_sha)
+    if elsewhere:
+        case.refuse("workspace", elsewhere)
     if now is not None:
         _budget(case, manifest, reading.request, now)
     return case.answer()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import msgspec
 
+from refold.core.barred import barred_by
 from refold.core.blocks import read_blocks
 from refold.core.columns import RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES, is_damage
 from refold.core.formats import HEAD_BYTES
-from refold.core.formats.registry import format_of
+from refold.core.formats.registry import by_name, format_of
 from refold.core.records import AssistantRecord, MetaRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import Counters
@@ -62,7 +63,22 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
         in_flight=_in_flight(timeline),
         last_words=_last_words(reader),
         tools=timeline.tool_names(),
+        barred=_barred(found, reader),
     )
+
+
+def _barred(found: Candidate, reader: RunReader) -> str:
+    """Say why no resume can go on with a run; empty where one may."""
+    error = reader.timeline.strict_error
+    if error is not None:
+        return str(error)
+    native = by_name(reader.format.name).keeps_lineage
+    try:
+        reason = barred_by(reader.state_at(reader.timeline.items - 1), found.stem, native=native)
+    except BadRecord:
+        # It changed meanwhile, and will be read again.
+        return ""
+    return "" if reason is None else reason.message
 
 
 def _spent(name: str, counters: Counters) -> dict[str, int]:
