@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             "--read-only",
             action="store_true",
-            help="write nothing but the cache, start no program of yours; keys that would say so",
+            help="write nothing, the cache neither, and start no program of yours; keys that would say so",
         )
         self.add_argument("--theme", metavar="NAME", help="colours of the full screen")
 

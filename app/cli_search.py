@@ -74,7 +74,7 @@ def _index(
     cache = settings.cache_dir
     if arguments.index:
         if cache is None:
-            raise RefoldError("--index needs the cache", remedy="leave out --no-cache")
+            raise RefoldError("--index needs the cache", remedy="leave out --no-cache and --read-only")
         try:
             return _built(cache, sources, printer), ""
         except IndexProblem as error:

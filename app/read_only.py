@@ -39,7 +39,7 @@ def why_not(action: str, settings: Settings) -> str:
             if action in OUT
             else "This is a bundle: it can be read, exported and compared, not gone on with."
         )
-    return "Started to look only (--read-only): nothing but the cache is written, no program of yours run."
+    return "Started to look only (--read-only): nothing is written, no program of yours run."
 
 
 def refuse(command: str, runs: Sequence[str], settings: Settings, *, plans: bool) -> None:

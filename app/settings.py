@@ -123,11 +123,13 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
     roots.extend(added)
     conversations.extend(added)
     cache_dir = _own(env, "cache", "XDG_CACHE_HOME", ".cache")
+    # Who only looks leaves nothing anywhere: SQLite writes beside an index that it reads.
+    without_cache = options.no_cache or options.read_only
     return Settings(
         roots=tuple(roots),
         state_dir=state_dir,
-        cache_dir=None if options.no_cache else cache_dir,
-        unused_cache=cache_dir if options.no_cache else None,
+        cache_dir=None if without_cache else cache_dir,
+        unused_cache=cache_dir if without_cache else None,
         config_file=config_file,
         theme=options.theme or (config.theme if config is not None and config.theme else DEFAULT_THEME),
         keymap=MappingProxyType(dict(config.keys)) if config is not None else _NO_KEYS,

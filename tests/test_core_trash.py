@@ -586,6 +586,22 @@ def test_deleting_a_run_leaves_the_notes_where_the_same_one_is_back(runs: Path, 
     assert starred(store) == []
 
 
+def test_deleting_one_of_two_copies_leaves_the_notes_to_the_other(runs: Path, tmp_path: Path) -> None:
+    store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
+    star(store, run, "first")
+    text = run.read_bytes()
+    carry_out(plan_for(run))
+    run.write_bytes(text)
+    carry_out(plan_for(run))
+    one, other = entries([runs])
+    delete(one, store)
+    assert starred(store) == ["first"]
+    assert store.read(restore(other)).name == "first"
+    carry_out(plan_for(run))
+    delete(only(runs), store)
+    assert starred(store) == []
+
+
 def test_deleting_a_run_directory_takes_its_notes(tmp_path: Path) -> None:
     store = NotesStore(tmp_path / "notes")
     run = make("04-tail-tool-started", tmp_path / "rivumi")

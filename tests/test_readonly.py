@@ -233,6 +233,26 @@ def test_the_screen_changes_nothing(unchanged: Path, home: Path) -> None:
         assert terminal.quit() == 0
 
 
+def test_read_only_writes_nothing_at_all_not_even_the_cache(unchanged: Path, home: Path) -> None:
+    where = ("--only", "--root", unchanged)
+    run("search", "ledger", "--index", *where, home=home)
+    run("ls", *where, home=home)
+    cached = [path for path in home.rglob("*") if path.is_file()]
+    assert {path.name for path in cached} >= {"list.cache", "search-2.db"}
+    before = picture(home)
+    for command in (["ls", "text:ledger"], ["search", "ledger"], ["doctor"], ["show", "native-completed"]):
+        assert run("--read-only", *command, *where, home=home).stdout
+    with Terminal(refold("--read-only", *where), env=environment(home)) as terminal:
+        walk(terminal)
+        terminal.press("escape", "escape", settle=0.3)
+        terminal.wait("1 directory", limit=30)
+        terminal.press("\x06", *"ledger", settle=0.1)
+        terminal.wait("no index: the cache is off", limit=30)
+        terminal.press("escape", "escape", settle=0.1)
+        assert terminal.quit() == 0
+    assert picture(home) == before
+
+
 def test_each_damaged_run_opens_and_changes_nothing(unchanged: Path, home: Path) -> None:
     for kind in ("torn", "glued", "nul-hole", "deep-unclosed", "foreign", "half-meta", "empty"):
         path = unchanged / f"bad-{kind}.json"

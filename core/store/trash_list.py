@@ -242,15 +242,25 @@ def _let_in(directory: Path) -> None:
 
 
 def _forget_notes(notes: NotesStore, entry: Entry, place: Path) -> None:
-    """Remove what is noted about the run of an entry, but not where the same one lies at its place again."""
+    """Remove what is noted about the run of an entry; not where it lies at its place, or here, once more."""
     if not entry.parts or entry.parts[0].kind != "run":
         return
     home = Path(entry.home)
     prefix = prefix_of(place / entry.parts[0].name)
     if os.path.lexists(home) and prefix_of(home) in ("", prefix):
         return
+    if any(_is_same(each, home, prefix) for each in place.parent.iterdir() if each != place):
+        return
     with contextlib.suppress(StoreError, OSError):
         notes.forget(home, prefix)
+
+
+def _is_same(other: Path, home: Path, prefix: str) -> bool:
+    """Say whether another entry holds the same run, which may yet be put back."""
+    entry = entry_at(other) if not other.name.startswith(DELETING) else None
+    if entry is None or not entry.parts or entry.parts[0].kind != "run" or Path(entry.home) != home:
+        return False
+    return prefix_of(other / entry.parts[0].name) == prefix
 
 
 def _require_free(source: Path, target: Path, part: Part) -> None:
