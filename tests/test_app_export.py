@@ -417,10 +417,32 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("# Run ` one `\n")
 
 
-def test_every_format_takes_a_run_directory(journals: Path, tmp_path: Path) -> None:
+def test_every_format_takes_a_run_directory(
+    journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for run in sorted(path for path in (journals.parent / "rivumi").iterdir() if path.is_dir()):
         for name in FORMATS:
             assert export(run, name, tmp_path / name) == 0, (run, name)
+        capsys.readouterr()
+        read = json.loads((tmp_path / "json").read_text())
+        assert main(["state", str(run), "--json"]) in (0, 1)
+        said = json.loads(capsys.readouterr().out)
+        assert (read["state"] is not None) == (said["ok"] and bool(read["records"])), run
+        if read["state"] is not None:
+            claims = said["state"]["manifest"]
+            if claims is not None:
+                claims["messages"] = len(claims["messages"])
+            assert read["state"] == said["state"]
+        main(["verify", str(run), "--json"])
+        found = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+        assert [each["code"] for each in read["findings"]] == [
+            code for each in found for code in ([each["code"]] if "code" in each else [])
+        ]
+        asked = json.loads((run / "request.json").read_text())["instruction"]
+        assert read["run"]["prompt"] == asked
+        assert asked in (tmp_path / "md").read_text()
+        assert read["run"]["model"] or not (run / "session.json").exists()
+        assert read["run"]["created"] or not read["records"] or run.name == "37-external-cli-run"
 
 
 def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

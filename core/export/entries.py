@@ -82,6 +82,8 @@ class Head(msgspec.Struct, frozen=True):
             ("format", self.format),
             ("model", self.model),
             ("created", self.created),
+            # A journal begins with it; of a run directory it stands beside the log.
+            ("asked for", self.prompt if self.format == "rivumi" else ""),
             ("ended", self.ended or "no terminal record"),
             ("records", f"{self.items:,}"),
             ("turns", f"{self.turns:,}"),

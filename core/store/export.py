@@ -86,17 +86,25 @@ class Source:
 
     def head(self) -> Head:
         """Give the facts of the run."""
-        timeline, meta = self.reader.timeline, self.reader.meta
+        timeline, meta, session = self.reader.timeline, self.reader.meta, self.reader.session
         last = self.items - 1
         text = self._quiet.text
         terminal = timeline.terminal(last) if self.items else None
+        if session is not None:
+            from refold.core.store.session_told import facts_of
+
+            model, created, prompt = facts_of(session)
+        elif meta is not None:
+            model, created, prompt = meta.fingerprint.model, meta.created, meta.prompt
+        else:
+            model = created = prompt = ""
         findings = {finding.line for finding in self.findings() if finding.severity != "info"}
         return Head(
             run_id=text(self.reader.run_id),
             format=self.reader.format.name,
-            model=text(meta.fingerprint.model) if meta is not None else "",
-            created=text(meta.created) if meta is not None else "",
-            prompt=text(meta.prompt) if meta is not None and len(meta.prompt) <= BEGINNING else "",
+            model=text(model),
+            created=text(created),
+            prompt=text(prompt) if len(prompt) <= BEGINNING else "",
             items=self.items,
             up_to=timeline.seq(last) if self._is_part else None,
             turns=timeline.turn(last) if self.items else 0,
@@ -116,6 +124,17 @@ class Source:
         for finding in self.reader.timeline.findings:
             if finding.start <= end:
                 yield msgspec.structs.replace(finding, message=self._quiet.text(finding.message))
+
+    def _all_findings(self) -> Iterator[Finding]:
+        """Give what is wrong with the records, and with the files beside the log of a whole run directory."""
+        session = self.reader.session
+        if session is None or self._is_part:
+            yield from self.findings()
+            return
+        from refold.core.store.session_told import findings_of
+
+        for finding in findings_of(session):
+            yield msgspec.structs.replace(finding, message=self._quiet.text(finding.message))
 
     def entries(self) -> Iterator[Entry]:
         """Give the records one by one; none is kept."""
@@ -235,7 +254,12 @@ class Source:
         spans = (timeline.span(item) for item in range(max(0, last - 1000), self.items))
         if any(span.end - span.start > LONGEST for span in spans):
             return None, "a record is too long for the state to be written down"
+        session = self.reader.session
         try:
+            if session is not None:
+                from refold.core.store.session_told import state_of
+
+                return self._quiet.value(state_of(session, last)), ""
             state = self.reader.state_at(last)
         except (FoldError, BadRecord) as error:
             return None, self._quiet.text(str(error))
@@ -246,9 +270,7 @@ class Source:
     def end_json(self) -> dict[str, Json]:
         """Give what stands at the end of an export in JSON."""
         state, reason = self.state()
-        findings: list[Json] = [
-            finding_json(self._quiet.text(self.reader.run_id), finding) for finding in self.findings()
-        ]
+        findings: list[Json] = [finding_json(self._name, finding) for finding in self._all_findings()]
         counts: dict[str, Json] = dict(sorted(self.redactor.counts.items()))
         return {
             "findings": findings,
