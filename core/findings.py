@@ -83,8 +83,14 @@ CODES: dict[str, Code] = {
     "E_TOO_DEEP": Code("error", "nested too deeply", _RAW),
     "E_NONFINITE": Code("error", "a number that is no number", _FORK),
     "E_DUP_KEY": Code("warning", "a key stands twice", "two readers may see different values"),
-    "E_MANIFEST_AHEAD": Code("error", "the manifest is ahead of the events", _RAW),
-    "E_MANIFEST_BEHIND": Code("error", "the manifest is behind the events", _RAW),
+    "E_MANIFEST_AHEAD": Code(
+        "error",
+        "the manifest is ahead of the events",
+        "look for a copy of the log that is longer, or fork here",
+    ),
+    "E_MANIFEST_BEHIND": Code(
+        "error", "the manifest is behind the events", "look for a later copy of it, or fork from any event"
+    ),
     "E_UNCERTAIN_EFFECT": Code("error", "outcome unknown", "find out whether the call ran before going on"),
     "E_NOT_REGULAR": Code("error", "not a regular file", "open the file it leads to by its own path"),
     "E_PERM": Code("error", "not permitted to read", "ask its owner for read permission"),
@@ -101,11 +107,21 @@ CODES: dict[str, Code] = {
     "E_ITERATION": Code("error", "iterations out of order", "the last one decides where a resume goes on"),
     "E_RESULT_ID": Code("error", "a result names two different calls", "the outer id decides"),
     "E_CALL_UNANSWERED": Code("error", "a call was never answered", "fork before the turn that made it"),
-    "E_BAD_MANIFEST": Code("error", "the manifest cannot be read", _RAW),
+    "E_BAD_MANIFEST": Code(
+        "error", "the manifest cannot be read", "restore it from a copy; the events are read without it"
+    ),
     "E_MISSING": Code("error", "a file of the run is missing", "restore it from a copy"),
-    "E_REQUEST": Code("error", "the request does not fit the run", _RAW),
-    "E_WORKSPACE": Code("error", "the workspace does not fit the run", _RAW),
-    "E_DANGLING": Code("error", "a call without an observation", _RAW),
+    "E_REQUEST": Code("error", "the request does not fit the run", "restore request.json from a copy"),
+    "E_WORKSPACE": Code(
+        "error",
+        "the workspace does not fit the run",
+        "put a clone at its commit there, or fork: a fork has its own",
+    ),
+    "E_DANGLING": Code(
+        "error",
+        "a call without an observation",
+        "decide in the resume (r) what became of it, or fork before it",
+    ),
     "E_BOM": Code(
         "error", "a byte order mark before the first record", "remove the first three bytes from a copy"
     ),

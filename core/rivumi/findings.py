@@ -246,7 +246,8 @@ def _manifest(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Fi
         where = "ahead of" if ahead > 0 else "behind"
         # One ahead is what a crash of the writer leaves: it saves the manifest first.
         one: Severity | None = "warning" if ahead == 1 else None
-        yield make(code, f"the manifest is {abs(ahead)} {where} the events", severity=one)
+        remedy = "a crash leaves it so: a resume goes on after the last event and says why" if one else ""
+        yield make(code, f"the manifest is {abs(ahead)} {where} the events", severity=one, remedy=remedy)
     if not manifest.terminal:
         places = {event.sequence: event for event in reading.log.events}
         for call in state.open_calls:
