@@ -165,7 +165,7 @@ def said_of(entry: Entry, settings: Settings, now: float) -> str:
         "part": "a part never left: a restore puts the rest back",
         "unknown": "its manifest cannot be read: a restore puts back what is here",
         "newer": "a newer Refold put it there",
-        "closed": "may not be looked into: check its owner and mode",
+        "closed": f"cannot be looked into: {closed(entry).remedy}",
         "deleting": "its deletion was cut short: 'refold prune --trash' goes on with it",
     }
     if entry.state in odd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -211,21 +212,32 @@ def test_what_lies_in_the_trash_is_never_listed(at: Any, runs: Path, tmp_path: P
     assert names(runs) == {TRASH}
 
 
+@pytest.mark.parametrize(
+    ("number", "what", "remedy"),
+    [
+        (errno.EACCES, "Permission denied", "check the owner and mode"),
+        (errno.EMFILE, "Too many open files", "how many files are open"),
+    ],
+    ids=["a mode", "no descriptor"],
+)
 def test_a_trash_that_cannot_be_looked_into_is_said(
-    at: Any, runs: Path, monkeypatch: pytest.MonkeyPatch
+    at: Any, runs: Path, monkeypatch: pytest.MonkeyPatch, number: int, what: str, remedy: str
 ) -> None:
     at("trash", "old")
     listdir = os.listdir
 
     def refusing(path: Any = ".") -> list[str]:
         if os.fspath(path).endswith(TRASH):
-            raise PermissionError(13, "Permission denied", path)
+            raise OSError(number, os.strerror(number), path)
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", refusing)
-    assert "may not be looked into" in at("trash", "--list").out
+    listed = at("trash", "--list").out
+    assert "cannot be looked into" in listed
+    assert remedy in listed
     for words in (("restore", "old"), ("prune", "--trash"), ("prune", "--trash", "--yes")):
         answer = at(*words)
         assert answer.code != 0
-        assert "may not be looked into" in answer.err
-    assert "may not be looked into" in at("doctor").out
+        assert what in answer.err
+        assert remedy in answer.err
+    assert remedy in at("doctor").out

@@ -13,7 +13,7 @@ from refold.app.present.layout import BLANK, cell, fit, flow
 from refold.app.safe import EMPTY, Safe, line
 from refold.app.trashing import Moved, Moving
 from refold.core.prune import Spared
-from refold.core.store.trash_list import Entry
+from refold.core.store.trash_list import Entry, closed
 from refold.core.trash import bytes_of
 
 _TEXT: Final = 2000
@@ -156,7 +156,7 @@ def entry_lines(entry: Entry, width: int, zone: tzinfo | None) -> list[Line]:
     if entry.state == "newer":
         lines += flow((cell("A newer Refold put this here: update, then put it back.", "warn"),), width)
     elif entry.state == "closed":
-        words = "This may not be looked into: check its owner and mode, then look again."
+        words = f"This cannot be looked into: {closed(entry).remedy}, then look again."
         lines += flow((cell(words, "warn"),), width)
     elif entry.state == "deleting":
         lines += flow((cell("Its deletion was cut short. D goes on with it.", "warn"),), width)

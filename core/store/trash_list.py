@@ -18,10 +18,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from refold.core.errors import LockUnsure, NotPermitted, RefoldError, RunExists, RunNotFound, StoreError
+from refold.core.errors import LockUnsure, RefoldError, RunExists, RunNotFound, StoreError
 from refold.core.keeping import TRASH
 from refold.core.records import Json
-from refold.core.store.files import fsync_directory, open_regular, read_range, shown, write_failed
+from refold.core.store.files import fsync_directory, open_error, open_regular, read_range, shown, write_failed
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
@@ -53,6 +53,8 @@ class Entry(msgspec.Struct, frozen=True):
     bytes: int = 0
     status: str = ""
     prompt: str = ""
+    errno: int = 0
+    """What the system answered when it was to be looked into; 0 for what can be."""
 
     @property
     def name(self) -> str:
@@ -86,8 +88,8 @@ def entries(roots: Iterable[Path]) -> Iterator[Entry]:
             names = sorted(os.listdir(trash))  # noqa: PTH208 - names
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:
-            yield Entry(str(trash), str(trash.parent), TRASH, "closed")
+        except OSError as error:
+            yield Entry(str(trash), str(trash.parent), TRASH, "closed", errno=error.errno or 0)
             continue
         for name in names:
             found = entry_at(trash / name)
@@ -104,8 +106,9 @@ def entry_at(path: Path) -> Entry | None:
         names = os.listdir(path)  # noqa: PTH208 - names
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError:
-        return Entry(str(path), root, path.name.rpartition(".")[0] or path.name, "closed")
+    except OSError as error:
+        run_id = path.name.rpartition(".")[0] or path.name
+        return Entry(str(path), root, run_id, "closed", errno=error.errno or 0)
     values = _manifest(path / MANIFEST)
     said = {name: value for name in ("id", "time", "status", "prompt")
             if isinstance(value := values.get(name), str)}  # fmt: skip
@@ -210,11 +213,9 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
     return entry.bytes
 
 
-def closed(entry: Entry) -> NotPermitted:
+def closed(entry: Entry) -> StoreError:
     """Give the error for what the system does not let us look into."""
-    return NotPermitted(
-        f"{shown(entry.path)}: may not be looked into", remedy="check the owner and mode of this directory"
-    )
+    return open_error(Path(entry.path), OSError(entry.errno, ""))
 
 
 def _remove_tree(path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import random
+import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
 
 Share: TypeAlias = Literal["ci", "quick", "long"]
 """How much is tried: in the normal test run, by the command as it is, or with `--long`."""
@@ -21,10 +26,24 @@ class Goal:
     what: str
     tries: int = 0
     seed: int = 0
+    earlier: tuple[int, ...] = ()
+    """The seeds of earlier tries whose figures were added."""
     seconds: float = 0.0
+    until: float = math.inf
+    """When there is no time left for it, by the clock that only goes on."""
     failures: list[str] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
     """Further counts: what the tries consisted of."""
+
+    @property
+    def over(self) -> bool:
+        """True once the time that it was given is used up; what is begun is ended."""
+        return time.monotonic() >= self.until
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of all that is counted in it."""
+        return tuple(sorted({*self.earlier, self.seed}))
 
     @contextmanager
     def attempt(self, label: str) -> Iterator[None]:
@@ -42,6 +61,57 @@ class Goal:
         self.notes[name] = self.notes.get(name, 0) + number
 
 
+T = TypeVar("T")
+Work: TypeAlias = tuple[Goal, Callable[[Goal], None]]
+"""A goal, and what tries it."""
+
+
+def carry_out(work: Sequence[Work], seconds: float) -> Iterator[Goal]:
+    """Try one goal after the other; what is left of the time is shared out evenly among those to come."""
+    end = time.monotonic() + seconds
+    for number, (goal, act) in enumerate(work):
+        started = time.monotonic()
+        goal.until = started + (end - started) / (len(work) - number)
+        act(goal)
+        goal.seconds = time.monotonic() - started
+        yield goal
+
+
+def shuffled(those: Iterable[T], seed: int) -> list[T]:
+    """Give all of them in the order of a seed, so that what fits into a time is a fair share of them."""
+    found = list(those)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def shared_out(those: Sequence[T], until: float) -> Iterator[tuple[T, float]]:
+    """Give each with the moment at which its share of the time until then is used up."""
+    for number, each in enumerate(those):
+        now = time.monotonic()
+        yield each, now + (until - now) / (len(those) - number)
+
+
+def added(earlier: Sequence[Goal], later: Sequence[Goal]) -> list[Goal]:
+    """Give the goals of earlier and of later tries, each once, with what both of them came to."""
+    found = {(goal.name, goal.what): goal for goal in earlier}
+    for goal in later:
+        other = found.get((goal.name, goal.what))
+        if other is not None:
+            goal.tries += other.tries
+            goal.earlier = other.seeds
+            goal.seconds += other.seconds
+            goal.failures = [*other.failures, *goal.failures]
+            for name, number in other.notes.items():
+                # A time is the worst that was seen, anything else was counted.
+                goal.notes[name] = (
+                    max(goal.notes.get(name, 0), number)
+                    if name.startswith("ms ")
+                    else (goal.notes.get(name, 0) + number)
+                )
+        found[goal.name, goal.what] = goal
+    return list(found.values())
+
+
 def require(goals: Sequence[Goal], *, tries: int) -> None:
     """Check in a test that nothing failed and that enough was tried."""
     failures = [failure for goal in goals for failure in goal.failures]
@@ -56,7 +126,7 @@ def table(goals: Sequence[Goal]) -> str:
         told = "".join(f"; {number:,} {name}" for name, number in goal.notes.items())
         rows.append(
             (
-                goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", str(goal.seed),
+                goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", _told(goal.seeds),
                 f"{goal.seconds:.1f}",
             )
         )  # fmt: skip
@@ -75,9 +145,22 @@ def markdown(goals: Sequence[Goal]) -> str:
     lines = ["| goal | what | tries | failures | seed |", "| --- | --- | ---: | ---: | ---: |"]
     for goal in goals:
         told = "".join(f"; {number:,} {name}" for name, number in goal.notes.items())
-        cells = (goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", str(goal.seed))
+        cells = (goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", _told(goal.seeds))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _told(seeds: Sequence[int]) -> str:
+    """Give seeds as a reader wants them: those in a row as the first and the last."""
+    parts: list[str] = []
+    first = last = seeds[0]
+    for seed in [*seeds[1:], math.inf]:
+        if seed == last + 1:
+            last += 1
+            continue
+        parts.append(str(first) if first == last else f"{first}-{last}")
+        first = last = int(seed) if seed != math.inf else 0
+    return ", ".join(parts)
 
 
 def as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
@@ -85,7 +168,32 @@ def as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
     return [
         {
             "goal": goal.name, "what": goal.what, "tries": goal.tries, "failures": len(goal.failures),
-            "failed": goal.failures, "seed": goal.seed, "seconds": round(goal.seconds, 1), **goal.notes,
+            "failed": goal.failures, "seeds": list(goal.seeds), "seconds": round(goal.seconds, 1),
+            "notes": goal.notes,
         }
         for goal in goals
     ]  # fmt: skip
+
+
+def from_json(rows: Sequence[Mapping[str, object]]) -> list[Goal]:
+    """Give the goals that were written to a file."""
+    return [msgspec.convert(row, Row).goal() for row in rows]
+
+
+class Row(msgspec.Struct):
+    """A goal as it lies in a file."""
+
+    goal_name: str = msgspec.field(name="goal")
+    what: str
+    tries: int
+    failed: list[str]
+    seeds: list[int]
+    seconds: float
+    notes: dict[str, int]
+
+    def goal(self) -> Goal:
+        """Give it as it was."""
+        return Goal(
+            self.goal_name, self.what, self.tries, self.seeds[-1], tuple(self.seeds), self.seconds,
+            failures=self.failed, notes=self.notes,
+        )  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.disk import Disk, State
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, carry_out, shared_out, shuffled
 from tests.faults.scenes import SCENES, Prepared
 from tests.faults.trace import OPTIONS, Replay
 from tests.faults.victims import Victims, scratch, traces
@@ -31,20 +31,24 @@ MOST: dict[Share, int] = {"ci": 8, "quick": 60, "long": 4000}
 """States of one scene that are opened; of more, some drawn by the seed."""
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Lay out and open the states of every scene."""
     if not traces():
         return
     with scratch() as directory, Victims() as victims:
+
+        def states(goal: Goal) -> None:
+            # Where the time does not reach, each scene gets its share of it.
+            for name, until in shared_out(shuffled(NAMES, seed), goal.until):
+                _scene(goal, victims, directory, name, share, seed, until)
+
         goal = Goal("G2", "states after a power failure, each opened", seed=seed)
-        started = time.perf_counter()
-        for name in NAMES:
-            _scene(goal, victims, directory, name, share, seed)
-        goal.seconds = time.perf_counter() - started
-        yield goal
+        yield from carry_out([(goal, states)], seconds)
 
 
-def _scene(goal: Goal, victims: Victims, directory: Path, name: str, share: Share, seed: int) -> None:
+def _scene(
+    goal: Goal, victims: Victims, directory: Path, name: str, share: Share, seed: int, until: float
+) -> None:
     place = directory / "disk"
     prepared = SCENES[name].prepare(place)
     before, times = picture(place), moments_of(place)
@@ -56,6 +60,8 @@ def _scene(goal: Goal, victims: Victims, directory: Path, name: str, share: Shar
     chosen = sorted(states)
     rng.shuffle(chosen)
     for key in chosen[: MOST[share]]:
+        if time.monotonic() >= until:
+            break
         said, state = states[key]
         with goal.attempt(f"{name}: state {key[:12]}"):
             lay_out(place, state, times)

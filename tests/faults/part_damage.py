@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import random
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests import generate
 from tests.damage import KINDS, damage
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, Work, carry_out, shuffled
 from tests.faults.victims import scratch
 
 from refold.core.errors import FoldError, RefoldError
@@ -45,20 +45,20 @@ RECORDS = 10
 FIRST = b'{"seq":1,'
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Damage runs in every way, flip their bits, salvage and fork them."""
+    whats = (
+        ("G4", f"{len(KINDS)} kinds of damage: code, place, what is allowed", _kinds),
+        ("G5", "single bits of a run of five records flipped", _flips),
+        ("G6", "runs with up to five damages, salvaged", _salvages),
+        ("G8", "forks held against the prefix of their parent", _forks),
+    )
     with scratch() as directory:
-        work = (
-            (Goal("G4", f"{len(KINDS)} kinds of damage: code, place, what is allowed", seed=seed), _kinds),
-            (Goal("G5", "single bits of a run of five records flipped", seed=seed), _flips),
-            (Goal("G6", "runs with up to five damages, salvaged", seed=seed), _salvages),
-            (Goal("G8", "forks held against the prefix of their parent", seed=seed), _forks),
-        )
-        for goal, act in work:
-            started = time.perf_counter()
-            act(goal, directory, share, seed)
-            goal.seconds = time.perf_counter() - started
-            yield goal
+        work: list[Work] = [
+            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
+            for name, what, act in whats
+        ]
+        yield from carry_out(work, seconds)
 
 
 def good(style: generate.Style, seed: int, records: int = RECORDS, **how: object) -> bytes:
@@ -74,10 +74,13 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-def _kinds(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _kinds(goal: Goal, directory: Path, share: Share) -> None:
+    seed = goal.seed
     wholes = {style: good(style, seed) for style in generate.STYLES}
-    for kind, code in KINDS.items():
-        for number in range(VARIANTS[share]):
+    for number in range(VARIANTS[share]):
+        for kind, code in KINDS.items():
+            if goal.over:
+                return
             style = generate.STYLES[(number + seed) % len(generate.STYLES)]
             whole = wholes[style]
             data = damage(kind, seed * 1_000_003 + number, whole)
@@ -157,10 +160,12 @@ def _legal_by_folding(data: bytes) -> list[int]:
     return found
 
 
-def _flips(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _flips(goal: Goal, directory: Path, share: Share) -> None:
     whole = five_records(directory)
     path = directory / "run.json"
-    for bit in range(seed % FLIPS[share], 8 * len(whole), FLIPS[share]):
+    for bit in shuffled(range(goal.seed % FLIPS[share], 8 * len(whole), FLIPS[share]), goal.seed):
+        if goal.over:
+            break
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
         with goal.attempt(f"bit {bit}"):
@@ -192,11 +197,13 @@ def five_records(directory: Path) -> bytes:
     return data
 
 
-def _salvages(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _salvages(goal: Goal, directory: Path, share: Share) -> None:
     from tests.test_core_salvage import HARD, could_stand, lines_of
 
-    rng = random.Random(seed)
+    rng = random.Random(goal.seed)
     for number in range(HEAPS[share]):
+        if goal.over:
+            break
         whole = good(generate.STYLES[number % 3], number % 7, 24)
         data = whole
         # A record glued to a megabyte of brackets is not looked for: a line above a limit is not taken apart.
@@ -230,8 +237,11 @@ def _salvages(goal: Goal, directory: Path, share: Share, seed: int) -> None:
         goal.failures.append("more than one of a thousand whole records was left out without need")
 
 
-def _forks(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _forks(goal: Goal, directory: Path, share: Share) -> None:
+    seed = goal.seed * 1000
     for number in range(FORKS[share]):
+        if goal.over:
+            break
         style = generate.STYLES[number % 3]
         data = good(style, seed + number, 12, ending=generate.ENDINGS[number % len(generate.ENDINGS)])
         path = write(directory / "run.json", data)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, Work, carry_out, shared_out, shuffled
 from tests.faults.part_kill import counts
 from tests.faults.scenes import SCENES
 from tests.faults.victims import Ended, Fault, Victims, scratch, traces
@@ -78,24 +78,27 @@ def _kind(call: str, words: str) -> str:
     return "directory" if call == "openat" and "O_DIRECTORY" in words else call
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Let the calls of every scene fail."""
     with scratch() as directory, Victims() as victims:
-        goal = Goal("row 3", "calls that answer with an error", seed=seed)
-        started = time.perf_counter()
-        _errors(goal, victims, directory, share, seed)
-        goal.seconds = time.perf_counter() - started
-        yield goal
-        goal = Goal("row 3", "writes that go half way: short, or into a full disk", seed=seed)
-        started = time.perf_counter()
-        _halves(goal, victims, directory, share, seed)
-        goal.seconds = time.perf_counter() - started
-        yield goal
+        errors = Goal("row 3", "calls that answer with an error", seed=seed)
+        halves = Goal("row 3", "writes that go half way: short, or into a full disk", seed=seed)
+        work: list[Work] = [
+            (errors, lambda goal: _errors(goal, victims, directory, share)),
+            (halves, lambda goal: _halves(goal, victims, directory, share)),
+        ]
+        yield from carry_out(work, seconds)
 
 
-def _errors(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    rng = random.Random(seed)
-    for name in list(SCENES)[seed % SCENES_OF[share] :: SCENES_OF[share]]:
+def _scenes(goal: Goal, share: Share) -> Iterator[tuple[str, float]]:
+    """Give the scenes that are played, each with the time until which."""
+    step = SCENES_OF[share]
+    return shared_out(shuffled(list(SCENES)[goal.seed % step :: step], goal.seed), goal.until)
+
+
+def _errors(goal: Goal, victims: Victims, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
+    for name, until in _scenes(goal, share):
         if traces():
             calls = calls_of(victims, name, directory / "count")
         else:
@@ -105,20 +108,24 @@ def _errors(goal: Goal, victims: Victims, directory: Path, share: Share, seed: i
                 for call, count in counted.items()
                 for number in range(count)
             ]
-        for call, number, kind in calls:
-            for how in CODES[kind]:
-                if rng.random() * STRIDE[share] < 1 and (traces() or how != "EINTR"):
-                    _fail(goal, victims, directory / "try", name, Fault(call, number, how))
+        faults = [Fault(call, number, how) for call, number, kind in calls for how in CODES[kind]]
+        for fault in shuffled(faults, goal.seed):
+            if time.monotonic() >= until:
+                break
+            if rng.random() * STRIDE[share] < 1 and (traces() or fault.how != "EINTR"):
+                _fail(goal, victims, directory / "try", name, fault)
 
 
-def _halves(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    rng = random.Random(seed)
-    for name in list(SCENES)[seed % SCENES_OF[share] :: SCENES_OF[share]]:
+def _halves(goal: Goal, victims: Victims, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
+    for name, until in _scenes(goal, share):
         count = counts(victims, name, directory / "count").get("write", 0)
-        for number in range(1, count + 1):
-            for how in ("short", "full"):
-                if rng.random() * STRIDE[share] < 4:
-                    _fail(goal, victims, directory / "try", name, Fault("write", number, how))
+        faults = [Fault("write", number, how) for number in range(1, count + 1) for how in ("short", "full")]
+        for fault in shuffled(faults, goal.seed):
+            if time.monotonic() >= until:
+                break
+            if rng.random() * STRIDE[share] < 4:
+                _fail(goal, victims, directory / "try", name, fault)
 
 
 def _fail(goal: Goal, victims: Victims, place: Path, name: str, fault: Fault) -> None:
@@ -127,7 +134,8 @@ def _fail(goal: Goal, victims: Victims, place: Path, name: str, fault: Fault) ->
         prepared = SCENES[name].prepare(place)
         if traces() and fault.how not in {"short", "full"}:
             how = f"inject={fault.call}:error={fault.how}:when={fault.number}"
-            ended = victims.watched(name, place, "-y", "-e", f"trace={fault.call}", "-e", how)
+            # With it what is made: a new file under the name of one that failed is another file.
+            ended = victims.watched(name, place, "-y", "-e", f"trace=openat,{fault.call}", "-e", how)
         else:
             ended = victims.play(name, place, fault)
         check_ended(ended, fault, place)
@@ -159,4 +167,9 @@ def _synced_again(trace: str) -> bool:
     failed = re.search(r"fsync\(\d+<([^>]+)>\).*INJECTED", trace)
     if failed is None or Path(failed.group(1)).is_dir():
         return False
-    return f"<{failed.group(1)}>" in trace[failed.end() :]
+    later = trace[failed.end() :]
+    made = re.search(rf'"{re.escape(failed.group(1))}", [A-Z_|]*O_CREAT', later)
+    return (
+        re.search(rf"fsync\(\d+<{re.escape(failed.group(1))}>", later[: made.start() if made else None])
+        is not None
+    )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, Work, carry_out, shared_out, shuffled
 from tests.faults.scenes import SCENES
 from tests.faults.victims import Ended, Fault, Victims, scratch, traces
 
@@ -40,34 +40,27 @@ def calls(victims: Victims, name: str, directory: Path) -> Counter[str]:
     return Counter(_CALL.findall(ended.trace))
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Kill children of every scene, from outside where strace may and by their own hand."""
     with scratch() as directory, Victims() as victims:
+        outside = Goal("G1", "writers killed before a system call, by strace", seed=seed)
+        inside = Goal("G1", "writers killed by their own hand, some half way through a write", seed=seed)
+        work: list[Work] = [(inside, lambda goal: _by_failpoint(goal, victims, directory, share))]
         if traces():
-            goal = Goal("G1", "writers killed before a system call, by strace", seed=seed)
-            yield _timed(goal, lambda: _by_strace(goal, victims, directory, share, seed))
-        goal = Goal("G1", "writers killed by their own hand, some half way through a write", seed=seed)
-        yield _timed(goal, lambda: _by_failpoint(goal, victims, directory, share, seed))
+            work.insert(0, (outside, lambda goal: _by_strace(goal, victims, directory, share)))
+        yield from carry_out(work, seconds)
 
 
-def _timed(goal: Goal, work: object) -> Goal:
-    started = time.perf_counter()
-    assert callable(work)
-    work()
-    goal.seconds = time.perf_counter() - started
-    return goal
-
-
-def _by_strace(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    rng = random.Random(seed)
-    for name in SCENES:
+def _by_strace(goal: Goal, victims: Victims, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
+    for name, until in shared_out(shuffled(SCENES, goal.seed), goal.until):
         counted = calls(victims, name, directory / "count")
-        for _ in range(ROUNDS[share]):
-            for call in CALLS:
-                for number in range(1, counted[call] + 1):
-                    if rng.random() * STRIDE[share] < 1:
-                        fault = Fault(call, number, "kill")
-                        _kill(goal, name, directory / "try", fault, victims.injected)
+        places = [(call, number) for call in CALLS for number in range(1, counted[call] + 1)] * ROUNDS[share]
+        for call, number in shuffled(places, goal.seed):
+            if time.monotonic() >= until:
+                break
+            if rng.random() * STRIDE[share] < 1:
+                _kill(goal, name, directory / "try", Fault(call, number, "kill"), victims.injected)
         goal.count("calls of the scenes", sum(counted.values()))
 
 
@@ -81,17 +74,20 @@ def counts(victims: Victims, name: str, directory: Path) -> dict[str, int]:
     return counted
 
 
-def _by_failpoint(goal: Goal, victims: Victims, directory: Path, share: Share, seed: int) -> None:
-    rng = random.Random(seed)
+def _by_failpoint(goal: Goal, victims: Victims, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
     stride = STRIDE[share] * (3 if traces() else 1)
     # Where strace does the most, what it cannot do is tried with some of them.
     step = 6 if share == "ci" and traces() else 1
-    for name in list(SCENES)[seed % step :: step]:
-        for call, count in counts(victims, name, directory / "count").items():
-            for number in range(1, count + 1):
-                if rng.random() * stride < 1:
-                    how = "half" if call == "write" else "kill"
-                    _kill(goal, name, directory / "try", Fault(call, number, how), victims.play)
+    for name, until in shared_out(shuffled(list(SCENES)[goal.seed % step :: step], goal.seed), goal.until):
+        counted = counts(victims, name, directory / "count")
+        places = [(call, number) for call, count in counted.items() for number in range(1, count + 1)]
+        for call, number in shuffled(places, goal.seed):
+            if time.monotonic() >= until:
+                break
+            if rng.random() * stride < 1:
+                how = "half" if call == "write" else "kill"
+                _kill(goal, name, directory / "try", Fault(call, number, how), victims.play)
 
 
 def _kill(goal: Goal, name: str, place: Path, fault: Fault, play: object) -> None:

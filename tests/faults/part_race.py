@@ -6,17 +6,18 @@ between. Others take the lock file away or put a new one there meanwhile.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests import generate
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, Work, carry_out
 from tests.faults.victims import ROOT, scratch
 
 from refold.core.records import MetaRecord
@@ -34,13 +35,16 @@ CHANGES: dict[Share, int] = {"ci": 60, "quick": 400, "long": 10_000}
 """Changes of files that are being read and listed."""
 
 LOCKER = """
-import os, random, sys
+import os, random, sys, time
 from pathlib import Path
 from refold.core.errors import StoreError
 from refold.core.store.lock import RunLock
 path, tries, seed, takes_away = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+end = time.monotonic() + float(sys.argv[5])
 rng, held, refused = random.Random(seed), 0, 0
 for number in range(tries):
+    if time.monotonic() >= end:
+        break
     if rng.random() < takes_away:
         try:
             path.unlink() if rng.random() < 0.5 else os.replace(path.with_name("new"), path)
@@ -68,7 +72,8 @@ from refold.core.errors import StoreError
 from refold.core.records import Message, UserRecord
 from refold.core.store.journal import JournalStore
 store, left = JournalStore(Path(sys.argv[1])), int(sys.argv[2])
-while left:
+end = time.monotonic() + float(sys.argv[4])
+while left and time.monotonic() < end:
     text = {"type": "text", "text": f"{sys.argv[3]} {left}"}
     try:
         # Refused where another one holds the run, or the lock file was taken away: nothing is written then.
@@ -78,29 +83,23 @@ while left:
         time.sleep(0.0005)
         continue
     left -= 1
-print("done", flush=True)
+print("left", left, flush=True)
 """
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Let them race."""
+    whats = (
+        ("G16", "tries to hold one lock, its file taken away and replaced", _locks),
+        ("G16", "records of three writers at once, read beside them", _writers),
+        ("G13", "files changed, cut, replaced, removed while they are read", _changes),
+    )
     with scratch() as directory:
-        work: tuple[tuple[Goal, Callable[[Goal, Path, Share, int], None]], ...] = (
-            (Goal("G16", "tries to hold one lock, its file taken away and replaced", seed=seed), _locks),
-            (
-                Goal("G16", "records of three writers at once, read beside them", seed=seed),
-                _writers,
-            ),
-            (
-                Goal("G13", "files changed, cut, replaced, removed while they are read", seed=seed),
-                _changes,
-            ),
-        )
-        for goal, act in work:
-            started = time.perf_counter()
-            act(goal, directory, share, seed)
-            goal.seconds = time.perf_counter() - started
-            yield goal
+        work: list[Work] = [
+            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
+            for name, what, act in whats
+        ]
+        yield from carry_out(work, seconds)
 
 
 def _started(script: str, *words: object) -> subprocess.Popen[str]:
@@ -108,16 +107,23 @@ def _started(script: str, *words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def _locks(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _locks(goal: Goal, directory: Path, share: Share) -> None:
     for takes_away in (0.0, 0.05):
         place = directory / f"locks-{takes_away}"
         place.mkdir()
         racers = [
-            _started(LOCKER, place / "run.lock", LOCKS[share] // 2, f"{seed}-{n}", takes_away)
+            _started(
+                LOCKER,
+                place / "run.lock",
+                LOCKS[share] // 2,
+                f"{goal.seed}-{n}",
+                takes_away,
+                max(1.0, (goal.until - time.monotonic()) / (2 if takes_away == 0 else 1)),
+            )
             for n in range(4)
         ]
         for number, racer in enumerate(racers):
-            said, _ = racer.communicate(timeout=600)
+            said, _ = racer.communicate(timeout=3600)
             with goal.attempt(f"racer {number}, {takes_away}"):
                 assert racer.returncode == 0, said
                 assert "two holders" not in said
@@ -126,12 +132,15 @@ def _locks(goal: Goal, directory: Path, share: Share, seed: int) -> None:
                 goal.count("won", int(words[words.index("held") + 1]))
 
 
-def _writers(goal: Goal, directory: Path, share: Share, seed: int) -> None:
+def _writers(goal: Goal, directory: Path, share: Share) -> None:
     for name in ("writers", "writers whose lock file is taken away"):
         store = JournalStore(directory / name)
         store.create("run", MetaRecord(prompt="go")).close()
         count = WRITERS[share]
-        writers = [_started(WRITER, store.directory, count, f"{seed}-{number}") for number in range(3)]
+        seconds = max(2.0, (goal.until - time.monotonic()) / (2 if name == "writers" else 1))
+        writers = [
+            _started(WRITER, store.directory, count, f"{goal.seed}-{number}", seconds) for number in range(3)
+        ]
         while any(writer.poll() is None for writer in writers):
             if name != "writers":
                 store.path_of("run").with_suffix(".lock").unlink(missing_ok=True)
@@ -140,21 +149,25 @@ def _writers(goal: Goal, directory: Path, share: Share, seed: int) -> None:
                 found = [one.code for one in reader.index_all().findings if one.code != "E_TORN_TAIL"]
                 assert found == []
         with goal.attempt(f"the end of {name}"):
-            assert [writer.communicate()[0] for writer in writers] == ["done\n"] * 3
+            left = [int(writer.communicate()[0].split()[1]) for writer in writers]
             data = store.path_of("run").read_bytes()
-            assert store.load("run").last_seq == 3 * count + 1 == data.count(b"\n")
+            written = 3 * count - sum(left)
+            assert store.load("run").last_seq == written + 1 == data.count(b"\n")
             for number in range(3):
-                assert all(data.count(f'"{seed}-{number} {n}"'.encode()) == 1 for n in range(1, count + 1))
-            goal.tries += 3 * count
+                those = range(left[number] + 1, count + 1)
+                assert all(data.count(f'"{goal.seed}-{number} {n}"'.encode()) == 1 for n in those)
+            goal.tries += written
 
 
-def _changes(goal: Goal, directory: Path, share: Share, seed: int) -> None:
-    rng = random.Random(seed)
+def _changes(goal: Goal, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
     place = directory / "changes"
     acts = (_append, _cut, _replace, _remove, _rewrite, _torn, _directory_again)
     catalog = Catalog([Root(place, "refold", "test")], cache=directory / "cache")
     readers: dict[Path, RunReader] = {}
     for number in range(CHANGES[share]):
+        if goal.over:
+            break
         path = place / f"run-{rng.randrange(4)}.json"
         act = rng.choice(acts)
         with goal.attempt(f"{number}: {act.__name__[1:]} {path.stem}"):

@@ -6,6 +6,7 @@ runs are as they were, a fork is there whole or not at all, and the terminal is 
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests import generate
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, Work, carry_out
 from tests.faults.scene_directories import picture
 from tests.faults.victims import STRACE, scratch, traces
 from tests.terminal import wire
@@ -40,23 +41,20 @@ WRITES = (
 _CHANGES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Kill the screen, end it in every way, and watch what it does to what it only reads."""
-    rng = random.Random(seed)
+    whats = [
+        ("G1", "the full screen killed while it forks", _kills),
+        ("G19", "ends of the full screen: by signals, by keys, by a fault", _ends),
+    ]
+    if traces():
+        whats.append(("G7", "looking round, seen by strace: nothing changes a run", _reads))
     with scratch() as directory:
-        work: list[tuple[Goal, Callable[[Goal, Path, Share, random.Random], None]]] = [
-            (Goal("G1", "the full screen killed while it forks", seed=seed), _kills),
-            (Goal("G19", "ends of the full screen: by signals, by keys, by a fault", seed=seed), _ends),
+        work: list[Work] = [
+            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
+            for name, what, act in whats
         ]
-        if traces():
-            work.append(
-                (Goal("G7", "looking round, seen by strace: nothing changes a run", seed=seed), _reads)
-            )
-        for goal, act in work:
-            started = time.perf_counter()
-            act(goal, directory, share, rng)
-            goal.seconds = time.perf_counter() - started
-            yield goal
+        yield from carry_out(work, seconds)
 
 
 def _store(directory: Path) -> Path:
@@ -78,8 +76,11 @@ def _screen(directory: Path, *wrapped: str) -> Terminal:
     return Terminal([*wrapped, *command], env=environment(directory / "home"))
 
 
-def _kills(goal: Goal, directory: Path, share: Share, rng: random.Random) -> None:
+def _kills(goal: Goal, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
     for number in range(KILLS[share]):
+        if goal.over:
+            break
         place = directory / "kill"
         runs = _store(place)
         before = picture(runs)
@@ -123,12 +124,15 @@ def _fork(terminal: Terminal) -> None:
         terminal.press(key, settle=0.2)
 
 
-def _ends(goal: Goal, directory: Path, share: Share, rng: random.Random) -> None:
+def _ends(goal: Goal, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
     place = directory / "end"
     runs = _store(place)
     before = picture(runs)
     for number in range(ENDS[share]):
         for name, (act, codes) in WAYS.items():
+            if goal.over:
+                return
             with goal.attempt(f"{number}: {name}"):
                 with _faulty(place) if name == "a fault" else _screen(place) as terminal:
                     terminal.wait("run-2", limit=40)
@@ -179,9 +183,12 @@ sys.exit(main(["--only", "--root", {str(place / "runs")!r}]))
     return Terminal([sys.executable, "-c", code], env=environment(place / "home"))
 
 
-def _reads(goal: Goal, directory: Path, share: Share, rng: random.Random) -> None:
+def _reads(goal: Goal, directory: Path, share: Share) -> None:
+    rng = random.Random(goal.seed)
     keys = ("down", "up", "enter", "escape", "2", "3", "4", "1", "end", "home", "s", "?", "d", "l", "]", "t")
     for number in range(READS[share]):
+        if goal.over:
+            break
         place = directory / "read"
         runs = _store(place)
         before = picture(runs)

@@ -6,11 +6,10 @@ places (design/safety.md 0.1).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.goals import Goal, Share
+from tests.faults.goals import Goal, Share, carry_out, shuffled
 from tests.faults.victims import scratch
 
 from refold.core.examine import examine
@@ -52,25 +51,39 @@ LAST: dict[str, tuple[Record, ...]] = {
 """The kinds of the last record, each behind what has to stand before it."""
 
 
-def measure(share: Share, seed: int) -> Iterator[Goal]:
+def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Cut, and look, list, fork, repair and go on."""
     with scratch() as directory:
+
+        def cuts(goal: Goal) -> None:
+            wholes = {kind: _whole(directory / "whole", kind) for kind in LAST}
+            for kind, cut, newline in shuffled(_places(wholes, STRIDE[share], seed), seed):
+                if goal.over:
+                    break
+                whole = wholes[kind]
+                _try(goal, directory, kind, whole, _start(whole), whole[:cut] + newline)
+
         goal = Goal("G3", "a last record cut at every byte, with and without a newline", seed=seed)
-        started = time.perf_counter()
-        for kind in LAST:
-            whole = _whole(directory / "whole", kind)
-            start = whole.rindex(b"\n", 0, -1) + 1 if whole.count(b"\n") > 1 else 0
-            places = [
-                (cut, newline)
-                for cut in range(start + 1, len(whole) + 1)
-                for newline in (b"", b"\n")
-                if not (newline and cut == len(whole))
-            ]
-            for number, (cut, newline) in enumerate(places):
-                if (number + seed) % STRIDE[share] == 0:
-                    _try(goal, directory, kind, whole, start, whole[:cut] + newline)
-        goal.seconds = time.perf_counter() - started
-        yield goal
+        yield from carry_out([(goal, cuts)], seconds)
+
+
+def _start(whole: bytes) -> int:
+    """Give where the last record begins."""
+    return whole.rindex(b"\n", 0, -1) + 1 if whole.count(b"\n") > 1 else 0
+
+
+def _places(wholes: dict[str, bytes], stride: int, seed: int) -> list[tuple[str, int, bytes]]:
+    """Give where each run is cut, and what stands there then."""
+    found = []
+    for kind, whole in wholes.items():
+        places = [
+            (kind, cut, newline)
+            for cut in range(_start(whole) + 1, len(whole) + 1)
+            for newline in (b"", b"\n")
+            if not (newline and cut == len(whole))
+        ]
+        found += places[-seed % stride :: stride]
+    return found
 
 
 def _whole(directory: Path, kind: str) -> bytes:

@@ -1,37 +1,42 @@
 """Try the program against its fault goals and print one table.
 
-    python -m tests.faults.run                 a first look, a quarter of an hour
-    python -m tests.faults.run --long          everything, some hours on two processors
-    python -m tests.faults.run kill crash      some of it
-    python -m tests.faults.run --json OUT      the figures for a file as well
-    python -m tests.faults.run --readme        and the table of README.md
+    python -m tests.faults.run                      a first look, a quarter of an hour
+    python -m tests.faults.run --long               everything, some hours on two processors
+    python -m tests.faults.run --long --budget 300  of that so much as goes into 300 seconds for each part
+    python -m tests.faults.run kill crash           some of it
+    python -m tests.faults.run --into FILE          the figures go to those in a file; the table shows both
+    python -m tests.faults.run --readme             and the table of README.md
 
-Each row says how often it was tried and from which seed; the same seed tries the same. What failed is named
-below the table. Without strace some of it is tried by the children themselves, or not at all.
+Each row says how often it was tried and from which seed; the same seed tries the same, and with a budget it
+begins with the same. Another seed with the same `--into` tries other cases, so that all may be tried in
+parts. What failed is named below the table. Without strace some of it is tried by the children themselves, or
+not at all.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.goals import Goal, Share, as_json, markdown, table
+from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown, table
 
 README = Path(__file__).parent.parent.parent / "README.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 PARTS = ("kill", "errors", "crash", "damage", "tail", "race", "screen", "fuzz")
 
 
-def measure(name: str, share: Share, seed: int) -> Iterator[Goal]:
-    """Try one part; gives each goal as it is done."""
+def measure(name: str, share: Share, seed: int, seconds: float = math.inf) -> Iterator[Goal]:
+    """Try one part for so long at most; gives each goal as it is done."""
     part = importlib.import_module(f"tests.faults.part_{name}")
-    found: Iterator[Goal] = part.measure(share, seed)
+    found: Iterator[Goal] = part.measure(share, seed, seconds)
     return found
 
 
@@ -51,23 +56,35 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--share", choices=("ci", "quick", "long"), default="quick", help="how much is tried")
     parser.add_argument("--long", action="store_const", const="long", dest="share", help="all of it")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="for each part")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="add the figures to those in a file")
     parser.add_argument("--readme", action="store_true", help="write the table into README.md")
     given = parser.parse_args(arguments)
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     goals: list[Goal] = []
+    failed = False
     for name in given.parts or PARTS:
         started = time.perf_counter()
-        goals += measure(name, given.share, given.seed)
+        done = list(measure(name, given.share, given.seed, given.budget))
         sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
+        failed = failed or any(goal.failures for goal in done)
+        goals = _kept(goals, done, given.into)
     sys.stdout.write(table(goals) + "\n")
-    if given.json:
-        report = {"seed": given.seed, "share": given.share, "goals": as_json(goals)}
-        given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if given.readme:
         write_readme(goals, given.share)
-    return 1 if any(goal.failures for goal in goals) else 0
+    return 1 if failed else 0
+
+
+def _kept(before: list[Goal], done: list[Goal], file: Path | None) -> list[Goal]:
+    """Add what a part came to; with a file to what lies there, which another process may have added to."""
+    if file is None:
+        return [*before, *done]
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        goals = added(from_json(json.loads(file.read_bytes())) if file.exists() else [], done)
+        file.write_text(json.dumps(as_json(goals), indent=1) + "\n", encoding="utf-8")
+    return goals
 
 
 if __name__ == "__main__":

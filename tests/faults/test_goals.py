@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.faults.goals import Goal, as_json, require, table
+from tests.faults.goals import Goal, added, as_json, carry_out, from_json, require, table
 from tests.faults.run import measure
 from tests.faults.victims import traces
 
@@ -31,4 +31,29 @@ def test_what_fails_is_a_row_and_does_not_end_the_others() -> None:
     assert "G0    tries; 1 seen      2         1     7      0.0" in table([goal])
     assert "FAILED G0: first: ValueError: lost a record" in table([goal])
     (row,) = as_json([goal])
-    assert (row["tries"], row["failures"], row["seed"], row["seen"]) == (2, 1, 7, 1)
+    assert (row["tries"], row["failures"], row["seeds"], row["notes"]) == (2, 1, [7], {"seen": 1})
+
+
+def test_figures_of_several_times_are_added() -> None:
+    first, second, third = (Goal("G0", "tries", seed=seed) for seed in (1, 2, 4))
+    for goal, milliseconds in ((first, 30), (second, 80), (third, 20)):
+        with goal.attempt("one"):
+            assert goal is not second, "lost"
+        goal.count("seen")
+        goal.count("ms at most", milliseconds)
+    other = Goal("G0", "other tries", 5, seed=1)
+    (both, last) = added(from_json(as_json(added([first, other], [second]))), [third])
+    assert (both.tries, both.seeds, len(both.failures)) == (3, (1, 2, 4), 1)
+    assert both.notes == {"seen": 3, "ms at most": 80}
+    assert (last.what, last.tries) == ("other tries", 5)
+    assert "1-2, 4" in table([both])
+
+
+def test_a_part_ends_with_its_time() -> None:
+    def forever(goal: Goal) -> None:
+        while not goal.over:
+            with goal.attempt("once more"):
+                pass
+
+    work = [(Goal("G0", name), forever) for name in ("first", "second")]
+    assert all(goal.tries and goal.seconds < 5 for goal in carry_out(work, 0.1))

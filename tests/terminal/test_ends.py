@@ -69,6 +69,42 @@ def test_a_signal_ends_it_cleanly(store: Path, home: Path, screen: str, number: 
 
 
 @pytest.mark.parametrize("screen", ["runs", "run"])
+def test_a_stop_gives_the_terminal_back_until_it_goes_on(store: Path, home: Path, screen: str) -> None:
+    with Terminal(_screens(store)[screen], env=environment(home)) as terminal:
+        _shown(terminal)
+        before = terminal.text
+        for _ in range(3):
+            terminal.signal(signal.SIGTSTP)
+            _wait_for_state(terminal, "T")
+            assert wire.not_restored(bytes(terminal.sent)) == []
+            drawn = len(terminal.sent)
+            terminal.signal(signal.SIGCONT)
+            _wait_for_state(terminal, "SR")
+            terminal.settle(0.3)
+            assert wire.not_restored(bytes(terminal.sent)) != []
+            assert len(terminal.sent) > drawn + 500, "it was not drawn again"
+            # Numbers and times may have come in the meantime.
+            assert terminal.text.split("\n")[-1] == before.split("\n")[-1]
+            _shown(terminal)
+        terminal.press("?", settle=0.2)
+        terminal.wait(lambda screen: screen != before)
+        terminal.press("escape", settle=0.2)
+
+        assert terminal.quit() == 0
+        assert wire.not_restored(bytes(terminal.sent)) == []
+        assert wire.offences(bytes(terminal.sent)) == []
+
+
+def _wait_for_state(terminal: Terminal, states: str) -> None:
+    """Wait until the process is stopped, or is not; what it sends until then is taken in."""
+    end = time.monotonic() + 20
+    while Path(f"/proc/{terminal.pid}/stat").read_text().rpartition(")")[2].split()[0] not in states:
+        assert time.monotonic() < end, f"the process is not {states}"
+        terminal.pump(0.05)
+    terminal.settle(0.1)
+
+
+@pytest.mark.parametrize("screen", ["runs", "run"])
 def test_a_closed_window_ends_it(store: Path, home: Path, screen: str) -> None:
     with Terminal(_screens(store)[screen], env=environment(home)) as terminal:
         _shown(terminal)
