@@ -115,6 +115,18 @@ class RefoldApp(App[None]):
             self.stylesheet.read_all(missing)
             self.stylesheet.parse()
 
+    async def _replace_screen(self, screen: Screen[T]) -> Screen[T]:
+        """End what a screen that goes still does in the background.
+
+        Textual (8.2.8, no public way) takes its widgets away first, and what comes in between would fail for
+        looking for them: told on the next screen as if something had not worked.
+        """
+        if screen not in self.screen_stack:
+            for worker in [*self.workers]:
+                if screen in worker.node.ancestors_with_self:
+                    worker.cancel()
+        return await super()._replace_screen(screen)
+
     def get_css_variables(self) -> dict[str, str]:
         """None before our themes are known: Textual (8.2.8) would work out those of one that is not shown."""
         return super().get_css_variables() if self._has_themes else {}

@@ -370,3 +370,55 @@ def test_the_screen_starts_without_what_it_does_not_need() -> None:
     assert (
         loaded & {"pydantic", "watchfiles", "msgspec", "rich.traceback", "textual.widgets._markdown"} == set()
     )
+
+
+class Last(Static):
+    """Says when it is being taken away."""
+
+    async def on_unmount(self) -> None:
+        """Let the screen's work go on while its widgets go."""
+        assert isinstance(self.screen, Reading)
+        self.screen.goes_on.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+class Reading(Screen[None]):
+    """Looks for a widget as soon as what it waits for has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+        self.ended = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static("what is shown", id="shown")
+        yield Last()
+
+    def on_mount(self) -> None:
+        self.run_worker(self._read(), group="read", exclusive=True)
+
+    async def _read(self) -> None:
+        try:
+            await self.goes_on.wait()
+            self.query_one("#shown", Static).update("read")
+        except asyncio.CancelledError:
+            self.ended = "cancelled"
+            raise
+
+
+async def test_a_screen_that_was_left_is_not_heard_of_any_more(tmp_path: Path) -> None:
+    app = RefoldApp(settings(tmp_path), Everything)
+    async with app.run_test() as pilot:
+        for _ in range(3):
+            reading = Reading()
+            await app.push_screen(reading)
+            await pilot.pause()
+            app.pop_screen()
+            await until(pilot, lambda reading=reading: reading.ended == "cancelled")
+        assert app.background_faults == []
+        reading = Reading()
+        await app.push_screen(reading)
+        app.switch_screen(Reading())
+        await until(pilot, lambda: reading.ended == "cancelled")
+        assert app.background_faults == []
