@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -350,6 +351,25 @@ for entry in (entry, Entry({before.path!r}, {before.root!r}, "a", "whole")):
     said = as_somebody_else(program, runs).splitlines()
     assert said[0] == "closed a"
     assert len(said) == 3
+
+
+def test_a_trash_that_could_not_be_listed_is_not_put_back_as_a_run(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out(plan_for(runs / "a.json"))
+    before = sorted(runs.parent.rglob("*"))
+    listdir = os.listdir
+
+    def without_descriptors(path: str | Path = ".") -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(os, "listdir", without_descriptors)
+    (entry,) = entries([runs])
+    monkeypatch.setattr(os, "listdir", listdir)
+    for act in (restore, delete):
+        with pytest.raises(StoreError, match="Too many open files"):
+            act(entry)
+    assert sorted(runs.parent.rglob("*")) == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

@@ -156,6 +156,9 @@ def restore(entry: Entry) -> Path:
         StoreError: it could not be moved; what is not back is still in the trash.
     """
     path, root = Path(entry.path), Path(entry.root)
+    if path.name == TRASH:
+        # It stands for a trash that could not be listed; what lies in that is no part of a run.
+        raise closed(entry)
     found = entry_at(path)
     if found is None:
         raise RunNotFound(
