@@ -57,6 +57,14 @@ def test_the_table_of_keys_is_that_of_the_program(readme: str, make: ModuleType)
     assert make.with_keys(readme) == readme, "run screenshots/make.py"
 
 
+def test_every_link_within_the_page_leads_to_a_heading(readme: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", readme, flags=re.DOTALL), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    linked = set(re.findall(r"\]\(#([^)]+)\)", readme))
+    assert len(linked) > 10
+    assert linked <= anchors
+
+
 def test_the_schemas_are_what_is_printed(
     readme: str, journals: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
