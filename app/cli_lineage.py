@@ -11,6 +11,7 @@ from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import find_run, hint_of
 from refold.app.family import family_of
+from refold.app.given_names import GivenNames
 from refold.app.lines import Cell, Line
 from refold.app.present import units
 from refold.app.present.lineage import STATES, rails
@@ -33,14 +34,16 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     redacted(arguments, settings, printer)
     path = find_run(arguments.run, settings)
     *_, tree = (each for each in family_of(path, hint_of(path, settings), settings) if each is not None)
+    names = GivenNames.of(settings)
     for number, branch in enumerate(tree.rows):
+        name = names(branch.kin.path)
         if arguments.json:
-            row = tree_json(branch, focus=number == tree.focus)
+            row = {"name": name or None, **tree_json(branch, focus=number == tree.focus)}
             if settings.prices:
                 row["cost"] = _cost_json(branch.kin, settings.prices)
             printer.json(row)
         else:
-            printer.line(_row(branch, focus=number == tree.focus), cut=True)
+            printer.line(_row(branch, name, focus=number == tree.focus), cut=True)
     family = bill_of_family(tree, settings.prices)
     if settings.prices and not arguments.json:
         from refold.app.present.money import amount
@@ -54,12 +57,13 @@ def _cost_json(kin: Kin, prices: Mapping[str, Price]) -> Json:
     return {**bill_json(own), "inherited": bill_of_kin(kin, kin.inherited, prices).amount}
 
 
-def _row(branch: Branch, *, focus: bool) -> Line:
+def _row(branch: Branch, name: str, *, focus: bool) -> Line:
     kin = branch.kin
     cells = [
         Cell(Safe("▸ " if focus else "  "), "accent"),
         Cell(rails(branch, _DEEPEST), "dim"),
         Cell(line(kin.id, 60), "strong" if kin.path else "dim"),
+        *((Cell(line(f"  {name}", 60), "strong"),) if name else ()),
         Cell(Safe(f"  {kin.status}"), "dim"),
     ]
     if kin.origin is not None:

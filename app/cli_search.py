@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
+from refold.app.given_names import GivenNames
 from refold.app.lines import Cell, Line
 from refold.app.present import search as present
 from refold.app.present import units
@@ -53,8 +54,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     finally:
         if index is not None:
             index.close()
+    names = GivenNames.of(settings)
     for hit in hits[: arguments.limit]:
-        _print(_let_out(hit, printer), query, arguments, printer)
+        _print(_let_out(hit, printer), names(hit.run), query, arguments, printer)
     _tell(hits, arguments.limit, reach, reach.problem or problem, sources, settings, printer)
     return FINE if hits else REFUSED
 
@@ -124,16 +126,17 @@ def _found(query: Query, sources: Sequence[Source], index: SearchIndex | None) -
     return ranked(hits), reach
 
 
-def _print(hit: Hit, query: Query, arguments: argparse.Namespace, printer: Printer) -> None:
+def _print(hit: Hit, name: str, query: Query, arguments: argparse.Namespace, printer: Printer) -> None:
     if arguments.json:
-        printer.json(hit_json(hit))
+        printer.json({**hit_json(hit), "name": name or None})
         return
-    printer.line(_row(hit, query), cut=True)
+    printer.line(_row(hit, name, query), cut=True)
 
 
-def _row(hit: Hit, query: Query) -> Line:
+def _row(hit: Hit, name: str, query: Query) -> Line:
     return (
         Cell(line(present.link(hit), 200), "strong"),
+        *((Cell(line(f"  {name}", 60), "strong"),) if name else ()),
         Cell(Safe("  ")),
         present.where(hit),
         Cell(Safe("  ")),

@@ -73,7 +73,7 @@ def put_back(arguments: argparse.Namespace, settings: Settings, printer: Printer
 
 
 def find_entry(text: str, found: Sequence[Entry]) -> Entry:
-    """Give the entry that a text names: by its own name, by the id of the run, or by the start of one.
+    """Give the entry that a text names: by its own name, by id or name of the run, or by a start.
 
     Raises:
         RunNotFound: there is none.
@@ -83,6 +83,7 @@ def find_entry(text: str, found: Sequence[Entry]) -> Entry:
     for matches in (
         [entry for entry in found if entry.name == text],
         [entry for entry in found if entry.id == text],
+        [entry for entry in found if entry.called.casefold() == text.casefold()],
         [entry for entry in found if entry.name.startswith(text)],
     ):
         if len(matches) == 1:
@@ -149,6 +150,7 @@ def _list(settings: Settings, printer: Printer, *, as_json: bool) -> int:
         printer.line(
             (
                 Cell(line(entry.name, _ID), "strong"),
+                *((Cell(line(f"  {entry.called}", _ID), "strong"),) if entry.called else ()),
                 Cell(line(f"  {when}  {units.size(entry.bytes)}  ")),
                 Cell(line(said_of(entry, settings, now)), "dim" if entry.state == "whole" else "warn"),
                 Cell(line(f"  {printer.let_out(entry.prompt)}", 100), "dim"),
@@ -181,6 +183,7 @@ def entry_json(entry: Entry, until: datetime | None) -> dict[str, Json]:
     return {
         "id": encodable(entry.id),
         "name": encodable(entry.name),
+        "called": encodable(entry.called) or None,
         "state": entry.state,
         "path": encodable(entry.path),
         "home": encodable(entry.home),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refold.core.errors import RefoldError
 from refold.core.prune import forks_of
+from refold.core.store.notes import NotesStore
 from refold.core.store.trash import Around, carry_out, plan_for
-from refold.core.store.trash_list import Entry, entries
+from refold.core.store.trash_list import Entry, entries, with_names
 from refold.core.trash import TrashPlan
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def move(movings: Iterable[Moving]) -> Iterator[Moved]:
 def trashed(settings: Settings) -> list[Entry]:
     """Give what lies in the trash of all directories and can be put back or deleted, the newest first."""
     found = [entry for entry in entries(root.path for root in settings.roots) if entry.state != "left"]
-    return sorted(found, key=lambda entry: (entry.time, entry.name), reverse=True)
+    found.sort(key=lambda entry: (entry.time, entry.name), reverse=True)
+    return list(with_names(found, NotesStore(settings.notes_dir)))
 
 
 def leftovers(settings: Settings, now: float) -> list[Entry]:

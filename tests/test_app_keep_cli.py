@@ -120,6 +120,28 @@ def test_the_id_that_a_renamed_run_had_says_where_it_is(at: Any, runs: Path) -> 
     assert f"no run is called 'alpha' now; {runs / 'omega.json'} says that it was" in lost.err
 
 
+def test_a_name_is_said_wherever_its_run_is_a_row(at: Any, runs: Path) -> None:
+    (named, *_) = sorted(path.stem for path in runs.glob("*.json"))
+    assert at("name", named, "billing sweep").code == 0
+    (row,) = [row for row in at("lineage", named, "--json").rows if row["id"] == named]
+    assert row["name"] == "billing sweep"
+    assert f"{named}  billing sweep" in at("lineage", named).out
+    hits = [row for row in at("search", "ledger", "--json").rows if row["id"] == named]
+    assert hits
+    assert {hit["name"] for hit in hits} == {"billing sweep"}
+    assert "  billing sweep  " in at("search", "ledger").out
+    assert at("trash", named).code == 0
+    # Another run at its place has another name, and takes none from it.
+    made(runs, named, prompt="another one")
+    at("name", named, "another")
+    (entry,) = at("trash", "--list", "--json").rows
+    assert (entry["id"], entry["called"]) == (named, "billing sweep")
+    assert "billing sweep" in at("trash", "--list").out
+    (runs / f"{named}.json").unlink()
+    assert at("restore", "Billing SWEEP").code == 0
+    assert at("ls", "name:billing", "--json").row["id"] == named
+
+
 def test_newer_notes_are_left_alone(at: Any, runs: Path, tmp_path: Path) -> None:
     at("star", "alpha")
     file = NotesStore(tmp_path / "state" / "refold" / "notes").path_of(runs / "alpha.json")

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.on_screen import settings, shown, until
 from textual.pilot import Pilot
@@ -24,7 +25,7 @@ from refold.core.lineage import Branch, Kin, Sums, Tree, family
 from refold.core.records import AssistantRecord, ForkOrigin, Message, MetaRecord
 from refold.core.store.forks import forks_of
 from refold.core.store.journal import JournalStore
-from refold.core.store.notes import Notes
+from refold.core.store.notes import Notes, NotesStore
 from refold.core.store.roots import Root
 
 Compare = Callable[..., bool]
@@ -140,6 +141,21 @@ async def test_whatever_the_runs_say_of_their_parents_the_tree_stands(
         assert run_id in text
         assert said in text
         assert app.background_faults == []
+
+
+async def test_a_run_is_called_by_its_name(given: Settings) -> None:
+    NotesStore(given.notes_dir).update(
+        Path("here") / "again.json", lambda notes: msgspec.structs.replace(notes, name="billing sweep")
+    )
+    async with of(given, "again").run_test(size=(120, 40)) as pilot:
+        rows = await read(pilot)
+        assert "ψ lineage billing sweep  " in rows[0]
+        assert [row.split("  ")[0].strip(" ▌") for row in rows[2:5]] == [
+            "root",
+            "├ billing sweep",
+            "│ ╰ deeper",
+        ]
+        assert "Run         billing sweep  again" in "\n".join(rows)
 
 
 async def test_a_parent_that_is_missing_is_a_row_that_leads_nowhere(given: Settings) -> None:

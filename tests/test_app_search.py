@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests import run_story as story
 from tests.on_screen import shown, until
@@ -37,6 +38,7 @@ from refold.app.settings import Settings
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.line_pager import LinePager
 from refold.core.search_text import parse_query
+from refold.core.store.notes import NotesStore
 from refold.core.store.roots import Root
 from refold.core.store.search_database import NAME
 from refold.core.store.search_index import open_to_build
@@ -118,6 +120,20 @@ async def test_hits_come_while_typing_stops_and_enter_opens_the_record(store: Pa
         await until(pilot, lambda: pilot.app.screen is screen)
         assert len(rows(screen)) == 5
     assert picture(store) == before
+
+
+async def test_a_run_is_called_by_its_name(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    NotesStore(settings(store).notes_dir).update(
+        store / "first.json", lambda notes: msgspec.structs.replace(notes, name="billing sweep")
+    )
+    async with opened(store) as (pilot, screen):
+        await search(pilot, screen, "ledger")
+        await until(pilot, lambda: rows(screen)[0].startswith("billing sweep "))
+        assert rows(screen)[1].startswith("second ")
+        await until(pilot, lambda: text(screen, "#preview").startswith("billing sweep  first@2  "))
 
 
 async def test_a_message_of_a_manifest_opens_the_conversation(store: Path) -> None:

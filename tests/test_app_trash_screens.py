@@ -235,6 +235,17 @@ async def test_only_the_word_deletes() -> None:
     assert TRASH not in there()
 
 
+async def test_an_entry_is_called_by_its_name() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down")
+        await type_into(pilot, "E", "quarter end")
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await until(pilot, lambda: "billing-sweep.json" not in there())
+        await trash_shown(pilot)
+        assert any(row.strip(" ▌").startswith("quarter end ") for row in shown(pilot.app))
+
+
 async def test_what_lies_there_now_is_said() -> None:
     async with app("story").run_test(size=(120, 40)) as pilot:
         await settled(pilot, "down")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
 from refold.app import safe
@@ -48,8 +48,14 @@ _EXPLAINED: Final[dict[ParentState, str]] = {
 class LineageRows:
     """The rows of the tree."""
 
-    def __init__(self, tree: Tree, marked: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        marked: frozenset[str] = frozenset(),
+        name_of: Callable[[str], str] = lambda _: "",
+    ) -> None:
         self.tree = tree
+        self._name_of = name_of
         self.marked = marked
         """Where the runs lie that are marked."""
 
@@ -63,7 +69,11 @@ class LineageRows:
         left = [
             Cell(rails(branch, max(_SHALLOW, (width - 40) // 3)), "dim"),
             *((MARK,) if kin.path in self.marked else ()),
-            cell(kin.id, "strong" if index == self.tree.focus else "text" if kin.path else "dim", _ID),
+            cell(
+                self._name_of(kin.path) or kin.id,
+                "strong" if index == self.tree.focus else "text" if kin.path else "dim",
+                _ID,
+            ),
         ]
         if kin.origin is not None and kin.origin.seq:
             left.append(Cell(Safe(f"  ψ {kin.origin.seq}"), "fork"))
@@ -94,10 +104,12 @@ def rails(branch: Branch, deepest: int) -> Safe:
     return Safe(drawn)
 
 
-def details(branch: Branch, width: int, prices: Prices | None = None) -> list[Line]:
+def details(branch: Branch, width: int, prices: Prices | None = None, name: str = "") -> list[Line]:
     """Say what is known of a run, the most needed first."""
     kin, origin = branch.kin, branch.kin.origin
     lines: list[Line] = []
+    if name:
+        lines += _labelled("Run", (cell(name, "strong", _ID), cell(f"  {kin.id}", "dim", _ID)), width)
     if origin is not None:
         seq = f" after seq {origin.seq}" if origin.seq else ""
         lines += _labelled("Forked", (cell(f"from {origin.run_id}{seq}", "fork", _TEXT),), width)

@@ -38,6 +38,11 @@ def link(hit: Hit) -> str:
     return run_name(hit) if hit.seq is None or not hit.is_of_log else f"{run_name(hit)}@{hit.seq}"
 
 
+def unnamed(_: str) -> str:
+    """Give no run a name."""
+    return ""
+
+
 def columns(width: int) -> tuple[Column, ...]:
     """Lay out the columns for a width: the text takes what is left."""
     wide = width >= _WIDE
@@ -73,17 +78,25 @@ def _number(hit: Hit) -> str:
 class HitRows:
     """The rows of the list, a hit each."""
 
-    def __init__(self, hits: Sequence[Hit], query: Query | None, ago: Callable[[float], str]) -> None:
+    def __init__(
+        self,
+        hits: Sequence[Hit],
+        query: Query | None,
+        ago: Callable[[float], str],
+        name_of: Callable[[str], str] = unnamed,
+    ) -> None:
         """Show hits.
 
         Args:
             hits: In the order of the rows.
             query: What they were found by.
             ago: Says how long ago something was, in seconds since 1970.
+            name_of: Gives what the run at a path is called.
         """
         self.hits = tuple(hits)
         self._query = query
         self._ago = ago
+        self._name_of = name_of
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -98,7 +111,8 @@ class HitRows:
     def _field(self, hit: Hit, column: Column) -> Line:
         match column.key:
             case "run":
-                return (Cell(safe.fit(safe.line(run_name(hit), _TEXT), column.width), "strong"),)
+                name = self._name_of(hit.run) or run_name(hit)
+                return (Cell(safe.fit(safe.line(name, _TEXT), column.width), "strong"),)
             case "seq":
                 number = (
                     _UNNUMBERED.get(hit.kind, "msg")
@@ -166,9 +180,11 @@ def nothing(typed: str, reach: Reach | None, *, searching: bool, problem: str, w
     return lines
 
 
-def preview(hit: Hit, query: Query, width: int, ago: Callable[[float], str]) -> list[Line]:
+def preview(hit: Hit, query: Query, width: int, ago: Callable[[float], str], name: str = "") -> list[Line]:
     """Give what is known of a hit: which record of which run, and the line around the words, whole."""
     head = [cell(link(hit), "strong", 200), Cell(Safe("  ")), where(hit)]
+    if name:
+        head[:0] = [cell(name, "strong", 200), Cell(Safe("  "))]
     if "." in hit.kind or not hit.is_of_log:
         head.append(cell(f"  {hit.kind}", "dim", 60))
     others = [_LOOKS[scope][0] for scope in hit.scopes[1:]]

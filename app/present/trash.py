@@ -115,7 +115,7 @@ class TrashRows:
         words, role = self._said[index]
         return fit(
             (
-                Cell(_padded(entry.id, 30), "strong"),
+                Cell(_padded(entry.called or entry.id, 30), "strong"),
                 Cell(_padded(entry.status, 16), "dim"),
                 cell(f"{units.size(entry.bytes):>9}  ", "number"),
                 cell(f"{_ago(entry, self._now):>8}  ", "dim"),

@@ -13,8 +13,9 @@ from textual.containers import Container
 
 from refold.app import keys
 from refold.app.family import family_of
+from refold.app.given_names import GivenNames
 from refold.app.lines import Cell, FixedRows
-from refold.app.loading import slices
+from refold.app.loading import aside, slices
 from refold.app.present import lineage as present
 from refold.app.present.layout import cell
 from refold.app.present.lineage import LineageRows
@@ -54,6 +55,7 @@ class LineageScreen(MarkingScreen):
         self._path = path
         self._hint = hint
         self._settings = settings
+        self._names: GivenNames = GivenNames()
         self._tree: Tree | None = None
         self._finished = False
 
@@ -106,6 +108,7 @@ class LineageScreen(MarkingScreen):
     @work(group="family", exclusive=True)
     async def _read(self) -> None:
         self._finished = False
+        self._names = await aside(lambda: GivenNames.of(self._settings))
         try:
             async with aclosing(slices(family_of(self._path, self._hint, self._settings))) as steps:
                 async for produced in steps:
@@ -126,11 +129,12 @@ class LineageScreen(MarkingScreen):
         cursor = paths.index(before) if before is not None and before in paths else tree.focus
         for path in self.marks.paths.difference(paths):
             self.forget_mark(path)
-        self.listing.show(LineageRows(tree, self.marks.paths), cursor, keep=before is not None)
+        self.listing.show(LineageRows(tree, self.marks.paths, self._names), cursor, keep=before is not None)
         self._draw_top()
 
     def _draw_top(self) -> None:
-        title = (Cell(Safe("ψ lineage "), "fork"), cell(self._path.stem, "strong", 60))
+        name = self._names(str(self._path)) or self._path.stem
+        title = (Cell(Safe("ψ lineage "), "fork"), cell(name, "strong", 60))
         right = (
             ()
             if self._tree is None
@@ -148,7 +152,8 @@ class LineageScreen(MarkingScreen):
     def _draw_details(self) -> None:
         branch, pager = self.branch, self.query_one("#kin", LinePager)
         if branch is not None and pager.width > 0:
-            pager.show(FixedRows(present.details(branch, pager.width, self._settings.prices)))
+            name = self._names(branch.kin.path)
+            pager.show(FixedRows(present.details(branch, pager.width, self._settings.prices, name)))
         self.refresh_bindings()
 
     def chosen(self) -> Chosen | None:

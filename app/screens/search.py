@@ -16,6 +16,7 @@ from textual.timer import Timer
 
 from refold.app import keys
 from refold.app.lines import FixedRows
+from refold.app.loading import aside
 from refold.app.present import search as present
 from refold.app.present.landing import Landing
 from refold.app.present.search import HitRows
@@ -60,6 +61,7 @@ class SearchScreen(GroundScreen):
         self._now = now
         self._searching = Searching(settings)
         self._problem = ""
+        self._names: Callable[[str], str] = present.unnamed
         self._rows = HitRows((), None, self._ago)
         self._asking: Timer | None = None
         self._drawing: Timer | None = None
@@ -101,6 +103,7 @@ class SearchScreen(GroundScreen):
         self.listing.focus()
         self._draw()
         self._listen()
+        self._read_names()
         if self._words:
             self._ask()
         self.action_words()
@@ -122,6 +125,15 @@ class SearchScreen(GroundScreen):
         async with aclosing(self._searching.changes()) as changes:
             async for _ in changes:
                 self._draw_soon(at_once=not self._searching.is_searching)
+
+    @work(group="names", exclusive=True)
+    async def _read_names(self) -> None:
+        """Find out what the runs are called; the rows that are there already say it then."""
+        from refold.app.given_names import GivenNames
+
+        self._names = await aside(lambda: GivenNames.of(self._settings))
+        if self._rows.hits:
+            self._put_rows(self._rows.hits)
 
     def _ask(self) -> None:
         """Search for what is typed."""
@@ -169,7 +181,7 @@ class SearchScreen(GroundScreen):
 
     def _put_rows(self, hits: Sequence[Hit]) -> None:
         here = self.hit
-        self._rows = HitRows(hits, self._searching.query, self._ago)
+        self._rows = HitRows(hits, self._searching.query, self._ago, self._names)
         # Nobody has gone anywhere yet: the best hit stays in view while more come.
         stays = here is not None and self.listing.cursor > 0
         places = {hit.place: number for number, hit in enumerate(hits)} if stays else {}
@@ -201,7 +213,8 @@ class SearchScreen(GroundScreen):
         if hit is None or query is None or not pager.width:
             pager.show(FixedRows(()))
             return
-        pager.show(FixedRows(present.preview(hit, query, pager.width, self._ago)))
+        name = self._names(hit.run)
+        pager.show(FixedRows(present.preview(hit, query, pager.width, self._ago, name)))
 
     def _ago(self, moment: float) -> str:
         return ago(self._now() - moment)

@@ -131,8 +131,17 @@ class NotesStore:
 
         Of notes that a newer Refold wrote only their version is known.
         """
+        return self.read_of(run, prefix_of(run))
+
+    def read_of(self, run: Path, prefix: str) -> Notes:
+        """Give what is noted about a run that lies, or lay, at this path.
+
+        Args:
+            run: Where.
+            prefix: The hash of its first line, as `prefix_of` gives it.
+        """
         try:
-            return notes_from(self._find(run, prefix_of(run))[1])
+            return notes_from(self._find(run, prefix)[1])
         except StoreError:
             return Notes()
 

@@ -55,6 +55,8 @@ class Entry(msgspec.Struct, frozen=True):
     prompt: str = ""
     errno: int = 0
     """What the system answered when it was to be looked into; 0 for what can be."""
+    called: str = ""
+    """The name that somebody gave the run, where the notes were asked."""
 
     @property
     def name(self) -> str:
@@ -144,6 +146,17 @@ def entry_at(path: Path) -> Entry | None:
         status=said.get("status", ""),
         prompt=said.get("prompt", ""),
     )
+
+
+def with_names(found: Iterable[Entry], notes: NotesStore) -> Iterator[Entry]:
+    """Give entries with the names that their runs have; of each its first line is read."""
+    any_notes = next(notes.each(), None) is not None
+    for entry in found:
+        name = ""
+        if any_notes and entry.parts and entry.parts[0].kind == "run":
+            prefix = prefix_of(Path(entry.path, entry.parts[0].name))
+            name = notes.read_of(Path(entry.home), prefix).kept.name if prefix else ""
+        yield msgspec.structs.replace(entry, called=name) if name else entry
 
 
 def restore(entry: Entry) -> Path:
