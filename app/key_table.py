@@ -1,4 +1,4 @@
-"""The table of keys, in the order in which help shows them."""
+"""The table of keys, those of each place in the order of their weight: for help, and for the footer."""
 
 from __future__ import annotations
 

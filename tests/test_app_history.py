@@ -301,7 +301,7 @@ def test_a_caller_reads_the_choice_from_standard_output(store: Path, tmp_path: P
     python = refold()[0]
     line = [python, "-c", script, str(out), *refold(command, "--print", "--only", "--root", root)]
     with Terminal(line, env=environment(tmp_path)) as terminal:
-        terminal.wait("enter accept", limit=30)
+        terminal.wait("enter choose", limit=30)
         terminal.wait("4 conversations" if command == "history" else "16-pending", limit=30)
         terminal.press("down" if command == "history" else "p", "enter", settle=0.1)
         assert terminal.ended() == 0
@@ -309,7 +309,7 @@ def test_a_caller_reads_the_choice_from_standard_output(store: Path, tmp_path: P
         out.read_bytes().decode() == {"history": "2c" * 16, "resume": "16-pending-approval"}[command] + "\n"
     )
     with Terminal(line, env=environment(tmp_path)) as terminal:
-        terminal.wait("enter accept", limit=30)
+        terminal.wait("enter choose", limit=30)
         terminal.press("escape", settle=0.1)
         assert terminal.ended() == 1
     assert out.read_bytes() == b""

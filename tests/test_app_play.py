@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import rivumi_cases
 from tests import run_story as story
-from tests.on_screen import settings
+from tests.on_screen import settings, shown
 from tests.test_app_run import Open
 
 from refold.app.lines import cells
@@ -108,6 +108,27 @@ async def test_it_stands_where_the_clock_says(run: Path) -> None:
         await opened.passes(0.5)
         assert opened.seq == 5
         await opened.passes(0.1, seq=6)
+
+
+async def test_the_footer_names_what_the_key_that_plays_does_now(run: Path) -> None:
+    async with played(run, at=8) as opened:
+
+        def footer() -> str:
+            return shown(opened.pilot.app)[-1]
+
+        await opened.until(lambda: "space play" in footer())
+        await opened.press("space")
+        await opened.until(lambda: "space pause" in footer())
+        await opened.passes(2.1, seq=9)
+        await opened.until(lambda: "space play" in footer())
+
+
+async def test_what_is_typed_about_a_run_moves_nothing_in_it(run: Path) -> None:
+    async with played(run, at=4) as opened:
+        await opened.press("colon")
+        await opened.until(lambda: "enter accept  esc cancel" in shown(opened.pilot.app)[-1])
+        await opened.press("up", "up", "escape")
+        assert opened.seq == 4
 
 
 async def test_speeds(run: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests import story
+from tests.on_screen import shown as rows_shown
 from tests.on_screen import until
 from tests.story import Writing
 from textual import events
@@ -407,6 +408,21 @@ async def test_the_keys_of_a_run_are_lit_once_there_is_one(runs: Path, tmp_path:
         screen.action_refresh()
         await until(pilot, lambda: screen.run is not None)
         await until(pilot, lit)
+
+
+async def test_the_footer_shows_the_way_out_of_a_filter_while_there_is_one(
+    runs: Path, tmp_path: Path
+) -> None:
+    many(runs, 3)
+    made = settings(runs, tmp=tmp_path)
+    screen = RunsScreen(made)
+    async with RefoldApp(made, lambda: screen).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "q quit" in rows_shown(pilot.app)[-1])
+        assert "esc" not in rows_shown(pilot.app)[-1]
+        await pilot.press("/", *"run-001", "enter")
+        await until(pilot, lambda: "esc show all  q quit  ? help" in rows_shown(pilot.app)[-1])
+        await pilot.press("escape")
+        await until(pilot, lambda: "esc" not in rows_shown(pilot.app)[-1] and len(screen.listing.rows) == 3)
 
 
 async def test_the_list_fills_from_the_newest_on_with_the_cursor_there(runs: Path, tmp_path: Path) -> None:

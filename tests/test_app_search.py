@@ -158,9 +158,9 @@ async def test_what_a_run_says_cannot_reach_the_terminal(store: Path) -> None:
 
 async def test_the_footer_says_what_the_keys_of_the_prompt_do(store: Path) -> None:
     async with opened(store) as (pilot, screen):
-        await until(pilot, lambda: "esc back" in shown(pilot.app)[-1])
+        await until(pilot, lambda: "esc quit" in shown(pilot.app)[-1])
         await search(pilot, screen, "ledger")
-        await until(pilot, lambda: "enter open  esc all words away" in shown(pilot.app)[-1])
+        await until(pilot, lambda: "enter open  ↑ ↓ move  esc clear" in shown(pilot.app)[-1])
 
 
 async def test_escape_takes_the_words_away_and_then_leaves(store: Path) -> None:

@@ -564,33 +564,39 @@ class KeyedStage(Stage):
         raise AttributeError(name)
 
 
-async def test_the_footer_drops_the_last_and_keeps_help(tmp_path: Path) -> None:
+async def test_the_footer_drops_the_last_and_keeps_the_way_out_and_help(tmp_path: Path) -> None:
     stage = KeyedStage(lambda: [LineList(), KeyBar()])
     app = RefoldApp(settings(tmp_path, keymap={"runs.sort": "o"}), lambda: stage)
-    async with app.run_test(size=(120, 5)) as pilot:
-        full = (
-            " enter open  r resume  f fork  d post-mortem  l lineage  / filter  o sort  space mark  c compare"
-            "  ↑ ↓ move  ? help"
+    async with app.run_test(size=(170, 5)) as pilot:
+        most = (
+            " enter open  r resume  f fork  d post-mortem  / filter  esc show all  l lineage  o sort"
+            "  space mark  c compare  ↑ ↓ move  ^p palette"
         )
-        await until(pilot, lambda: rows_of(pilot)[-1] == full)
-        for width in (80, 60, 30, 12, 8, 7):
+        out = "  q quit  ? help"
+        await until(pilot, lambda: rows_of(pilot)[-1] == most + out)
+        cuts = {most[:place] for place in range(len(most)) if most[place:].startswith("  ")}
+        for width in (80, 60, 30, 15, 14, 8, 7):
             await pilot.resize_terminal(width, 5)
             await until(pilot, lambda width=width: len(shown(app)[0]) == width)  # type: ignore[misc]
             last = rows_of(pilot)[-1]
-            assert last.endswith("? help") or width < 8
-            assert last in {*(f"{full[:cut]}? help".rstrip() for cut in range(len(full))), " ? help"[:width]}
+            if width >= 30:
+                assert last.removesuffix(out) in cuts
+                assert last.endswith(out)
+            else:
+                assert last == " q quit  ? help" if width == 15 else " q quit"
 
 
 async def test_a_click_on_the_footer_presses_the_key(tmp_path: Path) -> None:
     stage = KeyedStage(lambda: [LineList(), KeyBar()])
     app = RefoldApp(settings(tmp_path), lambda: stage)
-    async with app.run_test(size=(100, 5)) as pilot:
+    async with app.run_test(size=(120, 5)) as pilot:
         stage.query_one(LineList).show(Counting(3))
         stage.query_one(LineList).focus()
         await until(pilot, lambda: "s sort" in rows_of(pilot)[-1])
+        help_at = rows_of(pilot)[-1].index("? help")
         await pilot.click(KeyBar, offset=(rows_of(pilot)[-1].index("sort"), 0))
         await pilot.click(KeyBar, offset=(2, 0))
-        await pilot.click(KeyBar, offset=(98, 0))
+        await pilot.click(KeyBar, offset=(help_at, 0))
         await until(pilot, lambda: bool(stage.heard(LineList.Chosen)))
 
         assert stage.heard(str) == ["sorted"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -50,6 +50,12 @@ class ChooseRunScreen(RunsScreen):
     def hands_over(self) -> bool:
         """Whether a caller waits for the id of a run."""
         return self._hand_on is not None
+
+    def key_words(self) -> Mapping[str, str]:
+        """Name what Enter and Esc do while it is typed."""
+        take = "choose" if self.hands_over else "resume"
+        leave = "show all" if self._typed else "quit"
+        return {**super().key_words(), "runs.open": take, "prompt.accept": take, "prompt.cancel": leave}
 
     def _begin(self) -> None:
         self._try_filter("")

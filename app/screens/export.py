@@ -176,7 +176,8 @@ class ExportScreen(ModalScreen[str]):
     def action_file(self) -> None:
         """Ask for the file, or the directory of several."""
         label = Safe("file") if len(self._runs) == 1 else Safe("directory")
-        self.query_one(PromptBar).open(label, str(self.plan.target) if self.plan.target != Path() else "")
+        target = str(self.plan.target) if self.plan.target != Path() else ""
+        self.query_one(PromptBar).open(label, target, purpose="file")
 
     @on(PromptBar.Submitted)
     def _file_named(self, event: PromptBar.Submitted) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -194,6 +194,13 @@ class HistoryScreen(Screen[None]):
         """Read the directories again."""
         self._read()
 
+    def key_words(self) -> Mapping[str, str]:
+        """Name what Enter and Esc do now."""
+        take = "choose" if self.hands_over else "open"
+        leave = "back" if len(self.app.screen_stack) > 1 else "quit"
+        back = "show all" if self._words else leave
+        return {"history.open": take, "prompt.accept": take, "history.back": back, "prompt.cancel": back}
+
     def action_filter(self) -> None:
         """Type words; the list follows every key."""
         if not self.prompt.is_open:
@@ -217,6 +224,7 @@ class HistoryScreen(Screen[None]):
         if text != self._words:
             self._words = text
             self._draw()
+            self.refresh_bindings()
 
     @on(PromptBar.Changed, "#prompt")
     def _typed(self, event: PromptBar.Changed) -> None:

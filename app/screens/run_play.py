@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
@@ -115,11 +115,17 @@ class RunPlayScreen(RunMovesScreen):
             self._show_head()
             self._play()
             self._draw_top()
+            self.refresh_bindings()
+
+    def key_words(self) -> Mapping[str, str]:
+        """Name what the key that plays does now."""
+        return {"run.play": "pause"} if self._player is not None and self._player.playing else {}
 
     def _pause(self) -> None:
         self.player.pause(self._clock())
         self.pane.keeps_up = False
         self.workers.cancel_group(self, "play")
+        self.refresh_bindings()
 
     def action_speed(self, step: int) -> None:
         """Play faster or slower."""
@@ -195,6 +201,7 @@ class RunPlayScreen(RunMovesScreen):
         """Stand still at the end, and go along with it: more may come."""
         self.player.pause(self._clock())
         self.timeline.go(reading.timeline.rows - 1)
+        self.refresh_bindings()
 
     @on(events.ScreenSuspend)
     def _covered_up(self) -> None:
@@ -211,6 +218,7 @@ class RunPlayScreen(RunMovesScreen):
                 self._player.head = self._player.head.play(self._clock())
                 self._play()
                 self._draw_top()
+                self.refresh_bindings()
 
     def action_breakpoints(self) -> None:
         """Ask where to stop."""

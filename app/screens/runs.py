@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -315,9 +315,12 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what would do nothing."""
         if action == "clear_filter":
-            useful = self._runs.filter or self._narrowing.searching or self.is_moving
-            return True if useful else None
+            return bool(self._runs.filter) or self._narrowing.searching or self.is_moving
         return super().check_action(action, parameters)
+
+    def key_words(self) -> Mapping[str, str]:
+        """Name what Esc does now."""
+        return {"runs.clear_filter": "stop"} if self._narrowing.searching or self.is_moving else {}
 
     def chosen(self) -> Chosen | None:
         """The run under the cursor."""

@@ -109,15 +109,16 @@ class FilteringScreen(GoingOnScreen):
 
     @work(group="filter", exclusive=True)
     async def _narrow(self, wanted: Filter) -> None:
-        first = True
+        first, searching = True, False
         async with aclosing(self._narrowing.apply(wanted)) as steps:
             async for _ in steps:
                 self._draw_soon(at_once=first)
                 self._remark(counted(self._runs))
                 if first:
                     self._narrowed.set()
+                if first or searching != self._narrowing.searching:
                     self.refresh_bindings()
-                first = False
+                first, searching = False, self._narrowing.searching
 
     def _remark(self, text: str, *, wrong: bool = False) -> None:
         if self.prompt.is_open:

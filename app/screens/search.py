@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -241,17 +241,13 @@ class SearchScreen(GroundScreen):
     def action_words(self) -> None:
         """Type words; the hits follow."""
         if not self.prompt.is_open:
-            self._name_keys()
             self.prompt.open(Safe("search"), self._words)
             self.prompt.remark(Safe(present.GRAMMAR) if self.size.width >= 120 else Safe(""))
 
-    def _name_keys(self) -> None:
-        """Say in the footer what the keys of the prompt do now."""
-        self.prompt.hints = {
-            "prompt.accept": "open",
-            "prompt.cancel": "all words away" if self._words else "back",
-        }
-        self.refresh_bindings()
+    def key_words(self) -> Mapping[str, str]:
+        """Name what Esc does now, and what Enter does while words are typed."""
+        back = "clear" if self._words else "back" if len(self.app.screen_stack) > 1 else "quit"
+        return {"prompt.accept": "open", "prompt.cancel": back, "search.back": back}
 
     def action_back(self) -> None:
         """Take the words away; where there are none, leave."""
@@ -273,7 +269,7 @@ class SearchScreen(GroundScreen):
         if text == self._words:
             return
         self._words = text
-        self._name_keys()
+        self.refresh_bindings()
         if self._asking is not None:
             self._asking.stop()
         self._asking = self.set_timer(_PAUSE, self._ask)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
 from textual.screen import Screen
@@ -12,11 +12,10 @@ from refold.app import keys
 from refold.app.lines import Cell, Line
 from refold.app.safe import Safe, width
 from refold.app.widgets.bars import LineBar
-from refold.app.widgets.prompt_bar import PromptBar
 
-_LAST: Final = "help"
-_OUT: Final = (_LAST, "back", "cancel", "close")
-"""The words of which the first there is stays when there is room for one only: help, else the way out."""
+_HELP: Final = "help"
+_OUT: Final = frozenset({"back", "cancel", "close", "quit"})
+"""What leads out of where one is, as its row in the table is called."""
 
 
 class _Hint(NamedTuple):
@@ -26,6 +25,7 @@ class _Hint(NamedTuple):
     shown: tuple[Safe, ...]
     pressed: tuple[str, ...]
     enabled: bool
+    leads_out: bool = False
 
     @property
     def key_text(self) -> Safe:
@@ -40,8 +40,21 @@ class _Hint(NamedTuple):
         return width(self.key_text) + 1 + width(self.word)
 
 
+@runtime_checkable
+class NamesKeys(Protocol):
+    """A screen some of whose keys do now one thing, now another."""
+
+    def key_words(self) -> Mapping[str, str]:
+        """Give the words of the footer that are others now, by the id of the key in the table."""
+        ...
+
+
 class KeyBar(LineBar):
-    """Reads the active bindings of its screen; what does not fit is dropped from the end, help never."""
+    """Reads the active bindings of its screen, the most important first.
+
+    What does not fit is dropped from the end. The way out and help stand behind what is left; of the two the
+    way out stays longer.
+    """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
@@ -50,7 +63,9 @@ class KeyBar(LineBar):
 
     def show(self, shown: Sequence[tuple[Safe, Safe]]) -> None:
         """Show these keys and words, whatever is bound."""
-        self._fixed = tuple(_Hint(word, (key,), (), enabled=True) for key, word in shown)
+        self._fixed = tuple(
+            _Hint(word, (key,), (), enabled=True, leads_out=word in _OUT) for key, word in shown
+        )
         self._read()
 
     def on_mount(self) -> None:
@@ -102,37 +117,41 @@ class KeyBar(LineBar):
             if binding.id is not None and binding.show:
                 bound.setdefault(binding.id, []).append((key, enabled))
         asked = any(row.id in bound for row in keys.rows("prompt"))
-        said = next((bar.hints for bar in self.screen.query(PromptBar) if bar.is_open), {})
+        said = self.screen.key_words() if isinstance(self.screen, NamesKeys) else {}
         hints: list[_Hint] = []
         for row in keys.TABLE:
-            if not row.hint or row.id not in bound or (asked and row.place != "prompt" and row.hint != _LAST):
+            if not row.hint or row.id not in bound or (asked and row.place != "prompt" and row.hint != _HELP):
                 continue
             usual = row.keys.partition(",")[0]
             key, enabled = next((one for one in bound[row.id] if one[0] == usual), bound[row.id][0])
             shown, word = Safe(keys.shown(key)), said.get(row.id, row.hint)
             if hints and hints[-1].word == word:
                 last = hints[-1]
-                hints[-1] = _Hint(
-                    last.word, (*last.shown, shown), (*last.pressed, key), last.enabled or enabled
+                hints[-1] = last._replace(
+                    shown=(*last.shown, shown), pressed=(*last.pressed, key), enabled=last.enabled or enabled
                 )
             else:
-                hints.append(_Hint(Safe(word), (shown,), (key,), enabled))
+                leads_out = row.id.partition(".")[2] in _OUT
+                hints.append(_Hint(Safe(word), (shown,), (key,), enabled, leads_out))
         return tuple(hints)
 
     def _fitting(self, width: int) -> Sequence[_Hint]:
-        """The first hints that fit, and help; in a dialog, which has none, the way out of it."""
-        room = width - 1 - self._badge
-        kept = [hint for word in _OUT for hint in self._hints if hint.word == word][:1]
-        room -= sum(hint.cells for hint in kept)
+        """The first hints that fit, then the way out of here and help."""
+        room = width + 1 - self._badge
+        out = [hint for hint in self._hints if hint.leads_out][:1]
+        last = [*out, *(hint for hint in self._hints if hint.word == _HELP)]
+        while len(last) > 1 and sum(hint.cells + 2 for hint in last) > room:
+            last.pop()
+        room -= sum(hint.cells + 2 for hint in last)
         fitting: list[_Hint] = []
         for hint in self._hints:
-            if hint in kept:
+            if hint in last:
                 continue
             room -= hint.cells + 2
             if room < 0:
                 break
             fitting.append(hint)
-        return [*fitting, *kept]
+        return [*fitting, *last]
 
 
 def _struck(hint: _Hint, x: int) -> int:

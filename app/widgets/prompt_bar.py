@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -93,10 +92,8 @@ class PromptBar(Horizontal):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._before: Widget | None = None
-        self.hints: Mapping[str, str] = {}
-        """Words of the footer that say better what a key does here, by the id of the key in the table."""
         self.purpose = ""
-        """What the prompt was opened for, for a screen that uses one prompt for several things."""
+        """What the prompt was opened for, where that is not the list above it."""
 
     def _furnish(self) -> Input:
         """Give the input; it is made when it is first needed, for most runs are looked at without it."""
@@ -143,6 +140,12 @@ class PromptBar(Horizontal):
         self.remove_class("-open")
         if self._before is not None and self._before.is_attached:
             self._before.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Move in the list above only where what is typed is about the list."""
+        if action in ("step", "page"):
+            return not self.purpose
+        return super().check_action(action, parameters)
 
     def action_accept(self) -> None:
         """Hand the text over, once what was typed before has arrived in it."""
