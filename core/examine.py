@@ -15,6 +15,7 @@ from refold.core.errors import BadRecord
 from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.formats import Columns, Decoder
+from refold.core.formats.journal import NEUTRAL_VERSION
 from refold.core.journal_text import is_blank
 from refold.core.line_check import remarks
 from refold.core.records import (
@@ -29,6 +30,7 @@ from refold.core.records import (
 )
 from refold.core.recover import LONGEST, recover
 from refold.core.sequence import Problem, opening_problems, order_problems
+from refold.core.shapes import Shape, record_shape
 from refold.core.store.reader import RunReader
 
 _SHOWN = 80
@@ -78,7 +80,8 @@ def examine(reader: RunReader) -> Iterator[Finding]:
     if reader.session is not None:
         yield from reader.session.examine()
         return
-    examination = Examination(reader.decoder, reader.run_id)
+    native = reader.format.name == "refold"
+    examination = Examination(reader.decoder, reader.run_id, native=native)
     yield from examination.mode(reader.mode)
     for line in reader.lines():
         if line.is_huge and line.length <= _LARGEST:
@@ -94,14 +97,18 @@ def examine(reader: RunReader) -> Iterator[Finding]:
 class Examination:
     """Takes the lines of one run in order; each call gives the findings that are ready."""
 
-    def __init__(self, decoder: Decoder, run_id: str) -> None:
+    def __init__(self, decoder: Decoder, run_id: str, *, native: bool = False) -> None:
         """Begin an examination.
 
         Args:
             decoder: Reads the lines in the version of the run.
             run_id: The id that the file name gives.
+            native: The run is in our own format.
         """
         self._decoder = decoder
+        neutral = decoder.version >= NEUTRAL_VERSION
+        self._shape: Shape = record_shape(neutral=neutral, native=native) if decoder.readable else "anything"
+        """What records are like; of a newer version nobody here knows."""
         self._run_id = run_id
         self._waiting: list[_Waiting] = []
         self._broken = False
@@ -155,7 +162,8 @@ class Examination:
             return
         step = _step_of(record, self._decoder)
         place = place._replace(seq=step.seq)
-        for remark in remarks(text):
+        known: Shape = "anything" if isinstance(record, UnknownRecord) else self._shape
+        for remark in remarks(text, known):
             spot = place
             if len(text) == place.end - place.start:
                 spot = place._replace(start=place.start + remark.start, end=place.start + remark.end)

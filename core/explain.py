@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from refold.core.errors import BadRecord
+from refold.core.formats.journal import NEUTRAL_VERSION
 from refold.core.formats.tolerant import Members, Node, parse
+from refold.core.shapes import Shape, Typed, record_shape
 
-Shape: TypeAlias = "str | list[Shape] | dict[str, Shape]"
-"""What a value should be: a word of `_WORDS`, a list of one shape, or an object of named shapes."""
-
-_FINGERPRINT: Final[dict[str, Shape]] = {
-    "provider": "text",
-    "model": "text",
-    "system_hash": "text",
-    "tools_hash": "text",
-    "thinking_mode": "text",
-    "max_tokens": "whole",
-    "max_iterations": "whole",
-}
-_RESULT: Final[dict[str, Shape]] = {"tool_use_id": "text", "content": "text", "is_error": "flag"}
-_BLOCK: Final[dict[str, Shape]] = {
-    "text": {"text": "text"},
-    "thinking": {"text": "text"},
-    "tool_use": {"id": "text", "name": "text"},
-    "tool_result": _RESULT,
-    "provider": {"kind": "text"},
-}
 _WORDS: Final[Mapping[str, tuple[str, type]]] = {
     "text": ("a text", str),
     "whole": ("a whole number", int),
@@ -46,41 +29,14 @@ def where_it_fails(line: bytes, version: int) -> str:
         node = parse(line)
     except BadRecord:
         return ""
-    return _mismatch(node, _record(neutral=version >= 3), "the record") or ""
-
-
-def _record(*, neutral: bool) -> Shape:
-    """Give the shape of a record (formats/fisk-ai.md 1.2 to 1.5)."""
-    block: Shape = _BLOCK if neutral else "anything"
-    message: Shape = {"role": "text", "content": [block]}
-    numbers = ("iteration", "in_tokens", "out_tokens", "cache_read_tokens", "cache_create_tokens")
-    return {
-        "seq": "whole",
-        "protocol": "text",
-        "meta": {
-            "version": "whole",
-            "run_id": "text",
-            "created": "text",
-            "fingerprint": _FINGERPRINT,
-            "prompt": "text",
-            "interactive": "flag",
-        },
-        "assistant": {"message": message, "stop_reason": "text", **dict.fromkeys(numbers, "whole")},
-        "user": {"message": message},
-        "tool_result": {
-            "tool_use_id": "text",
-            "result": _RESULT if neutral else "anything",
-            "remote": "flag",
-        },
-        "terminal": {"reason": "text", "message": "text"},
-    }
+    return _mismatch(node, record_shape(neutral=version >= NEUTRAL_VERSION, native=False), "the record") or ""
 
 
 def _mismatch(node: Node, shape: Shape, place: str) -> str | None:
-    if node is None or shape == "anything":
+    if node is None or shape == "anything" or isinstance(shape, Typed):
         return None
-    if isinstance(shape, str):
-        word, kind = _WORDS[shape]
+    if isinstance(shape, str | re.Pattern):
+        word, kind = _WORDS[shape if isinstance(shape, str) else "text"]
         fits = isinstance(node, kind) and isinstance(node, bool) == (kind is bool)
         return None if fits else f"{place}: expected {word}, found {_name(node)}"
     if isinstance(shape, list):

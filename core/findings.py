@@ -72,6 +72,10 @@ CODES: dict[str, Code] = {
     "E_SEQ_BACK": Code("error", "the sequence goes backwards", "two writers may have been at work; " + _FORK),
     "E_FOREIGN_RUN": Code("error", "record of another run", "compare the file name with the run id inside"),
     "E_UNKNOWN_KIND": Code("error", "unknown kind of record", _FORK),
+    "E_UNKNOWN_KEY": Code(
+        "info", "a key that its format does not have", "the original reader passes over it"
+    ),
+    "E_UNKNOWN_WORD": Code("info", "a word that its format does not have", "it is shown as it was recorded"),
     "E_NEWER_VERSION": Code(
         "error", "written by a newer version", "update Refold, or use the program that wrote it"
     ),

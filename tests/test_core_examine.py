@@ -16,7 +16,8 @@ from tests.damage import KINDS, damage
 from refold.core.examine import examine
 from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Finding
-from refold.core.line_check import bad_utf8, remarks, repeated_keys, surrogates
+from refold.core.line_check import bad_utf8, keys_and_words, remarks, surrogates
+from refold.core.shapes import Shape, record_shape
 from refold.core.store.reader import RunReader
 
 FINDINGS: dict[str, str] = {
@@ -54,8 +55,11 @@ FINDINGS: dict[str, str] = {
     "v2/torn-tail-partial": "TORN_TAIL@5>4",
     "v2/torn-tail-then-blank-line": "BAD_JSON@5>4",
     "v2/torn-tail-type-error": "TORN_TAIL@5>4",
+    "v2/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
     "v2/unknown-protocol": "UNKNOWN_KIND@3>2",
+    "v2/unknown-terminal-reason": "UNKNOWN_WORD@3>3+",
     "v2/utf8-bom": "BOM@1>-",
+    "v2/v2-unknown-block-type": "UNKNOWN_WORD@2>2+",
     "v2/version-3": "TORN_TAIL@2>1",
     "v2/version-4": "NEWER_VERSION@1>-",
     "v3/append-after-garbage-line": "BAD_JSON@4>3",
@@ -71,6 +75,7 @@ FINDINGS: dict[str, str] = {
     "v3/glued-after-torn-twice": "GLUED@4>3",
     "v3/invalid-utf8": "BAD_UTF8@1>-",
     "v3/iteration-not-monotonic": "ITERATION@3>2",
+    "v3/keys-case-insensitive": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
     "v3/lone-surrogate": "SURROGATE@1>2+",
     "v3/meta-without-payload": "NO_META@1>- NO_PAYLOAD@1>-",
     "v3/meta-wrong-protocol": "NO_META@1>- NO_PAYLOAD@1>-",
@@ -95,7 +100,9 @@ FINDINGS: dict[str, str] = {
     "v3/torn-tail-then-blank-line": "BAD_JSON@5>4",
     "v3/trailing-nuls": "TORN_TAIL@6>5",
     "v3/two-records-one-line": "GLUED@2>1",
+    "v3/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
     "v3/unknown-protocol": "UNKNOWN_KIND@3>2",
+    "v3/unknown-terminal-reason": "UNKNOWN_WORD@3>3+",
     "v3/utf8-bom": "BOM@1>-",
     "v3/v3-bad-signature": "BAD_RECORD@2>1 SEQ_GAP@3>1",
     "v3/v3-result-id-differs": "RESULT_ID@3>2",
@@ -106,6 +113,9 @@ FINDINGS: dict[str, str] = {
     "v3/whitespace-only": "EMPTY@0>-",
 }
 """Code@line>last sequence to fork at, `+` where a resume is possible. A journal not named here is clean."""
+
+
+WIRE = record_shape(neutral=False, native=False)
 
 
 def private(path: Path, data: bytes) -> Path:
@@ -336,7 +346,7 @@ def test_half_a_surrogate_pair(text: bytes, *, found: bool) -> None:
 
 def test_a_remark_points_at_its_bytes() -> None:
     line = b'{"a":"ok \xff\xfe","b":"\\udc00"}'
-    utf8, half = remarks(line)
+    utf8, half, *_ = remarks(line, WIRE)
     assert line[utf8.start : utf8.end] == b"\xff"
     assert line[half.start : half.end] == b"\\udc00"
     assert "FF at column 10" in utf8.reason
@@ -357,8 +367,66 @@ def test_a_remark_points_at_its_bytes() -> None:
     ],
 )
 def test_a_key_that_stands_twice(line: bytes, key: str | None) -> None:
-    found = repeated_keys(line)
-    assert [remark.reason for remark in found] == ([] if key is None else [key])
+    found = [remark.reason for remark in keys_and_words(line, "anything") if remark.code == "E_DUP_KEY"]
+    assert found == ([] if key is None else [key])
+
+
+NEUTRAL = record_shape(neutral=True, native=False)
+NATIVE = record_shape(neutral=False, native=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "found"),
+    [
+        (b'{"seq":1,"protocol":"x","meta":{"version":2}}', WIRE, []),
+        (b'{"seq":1,"Protocol":"x"}', WIRE, ["E_UNKNOWN_KEY 'Protocol'"]),
+        (b'{"seq":1,"time":"t"}', WIRE, ["E_UNKNOWN_KEY 'time'"]),
+        (b'{"seq":1,"time":"t"}', NATIVE, []),
+        (b'{"meta":{"fingerprint":{"mode":"x"}}}', WIRE, ["E_UNKNOWN_KEY 'meta.fingerprint.mode'"]),
+        (
+            b'{"meta":{"fingerprint":{"system_hash":"7x"}}}',
+            WIRE,
+            ["E_UNKNOWN_WORD meta.fingerprint.system_hash is '7x'"],
+        ),
+        (b'{"meta":{"fingerprint":{"system_hash":"7x"},"forked_from":{"a":1}}}', NATIVE, []),
+        (b'{"terminal":{"reason":"exploded"}}', WIRE, ["E_UNKNOWN_WORD terminal.reason is 'exploded'"]),
+        (b'{"assistant":{"stop_reason":"stop"}}', NATIVE, []),
+        (b'{"assistant":{"stop_reason":"stop"}}', WIRE, ["E_UNKNOWN_WORD assistant.stop_reason is 'stop'"]),
+        (b'{"user":{"message":{"role":"usfr"}}}', WIRE, ["E_UNKNOWN_WORD user.message.role is 'usfr'"]),
+        (
+            b'{"user":{"message":{"content":[{"type":"texu","odd":1}]}}}',
+            WIRE,
+            ["E_UNKNOWN_WORD user.message.content.type is 'texu'"],
+        ),
+        (b'{"user":{"message":{"content":[{"type":"image","odd":1}]}}}', WIRE, []),
+        (
+            b'{"user":{"message":{"content":[{"typf":"text","text":""}]}}}',
+            WIRE,
+            ["E_UNKNOWN_KEY 'user.message.content.typf'"],
+        ),
+        (b'{"assistant":{"message":{"content":[{"type":"tool_use","input":{"any":1}}]}}}', WIRE, []),
+        (b'{"assistant":{"message":{"content":[{"tool_use":{"input":{"any":1}}}]}}}', NEUTRAL, []),
+        (
+            b'{"assistant":{"message":{"content":[{"tool_use":{"inqut":{"any":1}}}]}}}',
+            NEUTRAL,
+            ["E_UNKNOWN_KEY 'assistant.message.content.tool_use.inqut'"],
+        ),
+        (b'{"tool_result":{"result":{"content":[{"type":"text","cited":1}]}}}', WIRE, [
+            "E_UNKNOWN_KEY 'tool_result.result.content.cited'"
+        ]),
+        (b'{"meta":7,"assistant":[{"x":1}],"user":{"message":null}}', WIRE, []),
+    ],
+)  # fmt: skip
+def test_keys_and_words_that_no_record_has_are_remarks(line: bytes, shape: Shape, found: list[str]) -> None:
+    assert [f"{remark.code} {remark.reason}" for remark in keys_and_words(line, shape)] == found
+
+
+def test_an_odd_key_stops_nothing(tmp_path: Path) -> None:
+    lines = list(generate.journal(records=6, style="fisk-ai-v3", run_id="run"))
+    lines[1] = lines[1].replace(b'"in_tokens"', b'"in_tokdns"', 1)
+    (finding,) = verified(private(tmp_path / "run.json", b"".join(lines)))
+    assert (finding.code, finding.severity, finding.line) == ("E_UNKNOWN_KEY", "info", 2)
+    assert "assistant.in_tokdns" in finding.message
 
 
 JSON = st.recursive(
@@ -371,11 +439,11 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(alphabet="abcdef", max_size=4), JSON, max_size=4), st.booleans())
 def test_what_json_writes_without_a_repeat_has_no_remark(value: dict[str, object], escaped: bool) -> None:
     line = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
-    assert repeated_keys(line) == ()
+    assert keys_and_words(line, "anything") == ()
     assert bad_utf8(line) == () or b"\xed" in line
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_can_be_looked_at(line: bytes) -> None:
-    for remark in remarks(line):
+    for remark in remarks(line, WIRE):
         assert 0 <= remark.start < remark.end <= len(line)
