@@ -260,7 +260,7 @@ def session_agent(
 
     Args:
         run: the directory.
-        repository: where its program is started.
+        repository: where its program is started, if it is there.
         settings: knows the configured agents, and the directories of runs.
         notes: what is noted about the run.
         manifest: what the run claims.
@@ -277,9 +277,16 @@ def session_agent(
     ]
     installed = [entry for entry in general if entry.resume and shutil.which(entry.resume[0]) is not None]
     entry = (named or installed or general)[0]
-    cwd = repository if entry.cwd == HERE else entry.cwd
     why = programs.why if entry.format == programs.names[0] else programs.instead or programs.why
     why = "" if named else why
+    cwd = entry.cwd
+    if cwd == HERE and (os.path.isdir(repository) or not repository):  # noqa: PTH112 - text of a run
+        cwd = repository
+    elif cwd == HERE:
+        # A resume works in the clone of the run and needs no repository (formats/rivumi.md 5).
+        cwd = str(run.absolute().parent)
+        gone = f"its repository {repository} is not there: the program starts in {cwd}"
+        why = f"{why}; {gone}" if why else gone
     return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes, why=why)
 
 

@@ -158,6 +158,19 @@ class TestResume:
         assert argv[:-1] == ["resume", run.name, "--run-root", str(run.parent)]
         assert Path(f"{rivumi}.cwd").read_text().strip() == str(repository)
 
+    def test_hands_over_where_the_repository_is_gone_as_the_original_goes_on_then(
+        self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path
+    ) -> None:
+        run = fresh(case("03-running-clean", tmp_path, repository))
+        edit(run / "request.json", lambda value: value.update(repository=str(tmp_path / "gone")))
+        plan = refold("resume", run, "--plan", "--json")
+        assert plan.row["outcome"] == "accept"
+        assert f"its repository {tmp_path / 'gone'} is not there: the program starts in {run.parent}" in (
+            "; ".join(plan.row["notes"])
+        )
+        assert refold("resume", run).code == 7
+        assert Path(f"{rivumi}.cwd").read_text().strip() == str(run.parent)
+
     def test_a_decision_is_noted_and_changes_nothing_of_the_original(
         self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path
     ) -> None:
@@ -196,9 +209,11 @@ class TestResume:
         forced = refold("resume", run, "--plan", "--json", "--force", "--reason", "let it end")
         assert (forced.row["outcome"], forced.row["forced"]) == ("accept", True)
 
-    def test_says_what_is_missing(self, refold: Any, tmp_path: Path, repository: Path) -> None:
+    def test_says_what_is_missing(
+        self, refold: Any, tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         run = fresh(case("03-running-clean", tmp_path, repository))
-        edit(run / "request.json", lambda value: value.update(repository="/away"))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
         assert codes(refold("resume", run, "--plan", "--json")) == ["no_agent"]
 
     def test_a_linked_workspace(self, refold: Any, tmp_path: Path, repository: Path) -> None:

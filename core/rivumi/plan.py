@@ -205,5 +205,5 @@ def _still(facts: SessionFacts, calls: Sequence[OpenCall]) -> str:
     fork = "" if at is None else f"fork before it (seq {at}), or "
     return (
         f"its own program refuses whatever is decided about {names}: "
-        f"{fork}let an agent of yours take it over with claim_and_validate_resume, which heeds the decision"
+        f"{fork}let an agent of yours take it over with claim_and_validate_resume, which takes the decision"
     )
