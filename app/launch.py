@@ -62,7 +62,7 @@ class Ended(NamedTuple):
         if self.signal is not None:
             name = next((each.name for each in signal.Signals if each.value == self.signal), str(self.signal))
             return f"was killed by {name}"
-        return "ended well" if self.fine else f"ended with exit code {self.code}"
+        return f"ended with exit code {self.code}"
 
 
 def headless(command: Sequence[str], *, cwd: str) -> Ended:

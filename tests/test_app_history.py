@@ -362,7 +362,7 @@ def test_r_gives_the_terminal_to_its_own_program(store: Path, tmp_path: Path) ->
         terminal.press("r", settle=0.1)
         terminal.wait("rivumi was started with 0 arguments")
         terminal.press("enter", settle=0.1)
-        terminal.wait("rivumi ended well")
+        terminal.wait("rivumi ended with exit code 0")
         terminal.wait("Prompt of turn 3")
         assert terminal.quit() == 0
 

@@ -117,7 +117,8 @@ async def test_a_conversation_goes_on_where_the_user_speaks(given: Settings) -> 
         await until(pilot, lambda: prompt.is_open)
         await pilot.press("escape", "s")
         await ended(pilot)
-        await until(pilot, lambda: "the agent ended well · 3 records added after seq 2" in text(pilot))
+        ended_so = "the agent ended with exit code 0 · the run is suspended · 3 records added after seq 2"
+        await until(pilot, lambda: ended_so in text(pilot))
         assert "▮ suspended" in text(pilot)
         assert sum(row[1:2] == "+" for row in shown(app)) == 3, "what was added is marked"
         assert run.check_action("suspend", ()) is False
@@ -201,7 +202,7 @@ async def test_a_run_goes_on_while_other_screens_are_open(given: Settings) -> No
         SLOW.unlink()
         await ended(pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is first and "ended well" in text(pilot))
+        await until(pilot, lambda: app.screen is first and "ended with exit code 0" in text(pilot))
         assert app.background_faults == []
 
 

@@ -116,7 +116,7 @@ def test_a_child_has_the_terminal_and_gives_it_back(tmp_path: Path) -> None:
         app.terminal.send("olleh\r")
         app.terminal.wait("hello")
         app.terminal.send("\r")
-        app.back("ended well")
+        app.back("ended with exit code 0")
 
 
 def test_a_program_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_child_that_ignores_them_goes_on_and_so_does_the_screen(
         app.terminal.send(key)
         time.sleep(0.1)
         app.terminal.send("\r")
-        app.back("ended well")
+        app.back("ended with exit code 0")
 
 
 @pytest.mark.parametrize("fails", ["error", "exit", "interrupt"])
@@ -191,7 +191,7 @@ def test_what_the_terminal_still_owed_the_child_is_no_key(tmp_path: Path) -> Non
     with launching(tmp_path, *python(code)) as app:
         app.launched("back:")
         assert "\x1b[c" in app.terminal.replies
-        app.back("ended well")
+        app.back("ended with exit code 0")
 
 
 async def test_where_there_is_no_terminal_it_is_said() -> None:
@@ -204,7 +204,7 @@ async def test_where_there_is_no_terminal_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("code", "ended", "status", "sentence"),
     [
-        ("pass", Ended(0), 0, "ended well"),
+        ("pass", Ended(0), 0, "ended with exit code 0"),
         ("raise SystemExit(7)", Ended(7), 7, "ended with exit code 7"),
         ("import os; os.kill(os.getpid(), 9)", Ended(None, 9), 137, "was killed by SIGKILL"),
     ],
@@ -254,7 +254,7 @@ def test_a_child_can_be_interrupted_although_we_are_deaf() -> None:
         "from signal import *; print(getsignal(2) is default_int_handler, getsignal(3) == SIG_DFL)"
     )
     done = subprocess.run(parent(child), capture_output=True, text=True, check=True)
-    assert done.stdout == "True True\nended well\n"
+    assert done.stdout == "True True\nended with exit code 0\n"
 
 
 def test_the_end_of_us_is_passed_on() -> None:

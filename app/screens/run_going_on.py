@@ -204,7 +204,8 @@ class RunGoingOnScreen(RunKeepingScreen):
             return
         stage = self._inner.stage if self._inner is not None else "ended"
         if self._outcome:
-            self._going.say(f"{self._outcome} · {self._added()}", "warn" if self._well else "problem")
+            said = " · ".join(filter(None, (self._outcome, self._stands(), self._added())))
+            self._going.say(said, "warn" if self._well else "problem")
         elif self._waits:
             self._going.say("● it waits for you: what you type is recorded before the model sees it", "good")
         elif stage == "running":
@@ -213,6 +214,13 @@ class RunGoingOnScreen(RunKeepingScreen):
             self._going.say(f"▮ it suspends once what it does now is done · {self._added()}")
         else:
             self._going.say("■ it stops at once", "problem")
+
+    def _stands(self) -> str:
+        """Say how the run stands now that its agent has ended: an exit code of 0 does not tell."""
+        reading = self._reading
+        if reading is None or reading.is_window or not reading.reader.complete:
+            return ""
+        return f"the run is {reading.status(held=False).name}"
 
     def _added(self) -> str:
         """Say how much was added."""

@@ -73,7 +73,8 @@ class Screen:
 
     def back(self, outcome: str, added: str = "nothing added yet") -> None:
         """Wait until the screen is back and says how it went; keys are heard again."""
-        self.terminal.wait(lambda screen: f"{outcome} · {added}" in screen, limit=20)
+        told = re.compile(f"{re.escape(outcome)} · the run is [a-z-]+ · {re.escape(added)}")
+        self.terminal.wait(lambda screen: told.search(screen) is not None, limit=20)
         self.terminal.settle(0.2)
         self.terminal.send("?")
         self.terminal.wait("In a run")
@@ -95,7 +96,7 @@ def screen(home: Path) -> Iterator[Screen]:
 def test_what_the_agent_added_is_shown(home: Path, screen: Screen) -> None:
     python(home, ADDS)
     screen.hand_over("$ cd ")
-    screen.back("ended well", "1 record added after seq 4")
+    screen.back("ended with exit code 0", "1 record added after seq 4")
     screen.terminal.wait(lambda shown: re.search(r"\+ +5 ", shown) is not None)
     noted = NotesStore(home / "state" / "refold" / "notes").read(
         home / "state" / "fisk-ai" / "runs" / f"{RUN}.json"
@@ -139,7 +140,7 @@ def test_an_agent_that_is_missing_is_refused_before_the_screen_goes(home: Path, 
     [
         ("\x03", WAITS, "was killed by SIGINT"),
         ("\x1c", WAITS, "was killed by SIGQUIT"),
-        ("\x03", IGNORES, "ended well"),
+        ("\x03", IGNORES, "ended with exit code 0"),
     ],
     ids=["interrupt", "quit", "ignored"],
 )
@@ -150,7 +151,7 @@ def test_the_keys_that_interrupt_are_the_agents_alone(
     screen.hand_over("child waits")
     time.sleep(0.2)
     screen.terminal.send(key)
-    if outcome == "ended well":
+    if outcome == "ended with exit code 0":
         screen.terminal.wait("heard")
         screen.terminal.send("\r")
     else:
