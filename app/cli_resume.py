@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,14 +100,16 @@ def _session(
     merged = {**prepared.noted, **request.decisions}
     plan = prepared.plan(msgspec.structs.replace(request, decisions=merged))
     if arguments.plan:
-        _print(plan, prepared.agent, printer, as_json=arguments.json)
+        _print(plan, prepared.agent, printer, as_json=arguments.json, noted=prepared.noted)
         return FINE if plan.outcome == "accept" else REFUSED
     if arguments.expect not in (None, plan.last_seq):
         raise PlanOutdated(f"{plan.run_id}: ends at {plan.last_seq} now", remedy="look at it again")
-    if all(reason.code != "bad_decision" for reason in plan.reasons):
-        note(plan, path, settings)
+    noted = all(reason.code != "bad_decision" for reason in plan.reasons)
+    if noted and note(plan, path, settings):
+        _tell_noted(plan, printer)
     if plan.outcome != "accept":
-        _print(plan, prepared.agent, printer, as_json=arguments.json)
+        shown = plan.request.decisions if noted else prepared.noted
+        _print(plan, prepared.agent, printer, as_json=arguments.json, noted=shown)
         return REFUSED
     command = make_session_ready(prepared, plan, settings)
     printer.note(f"refold: in {prepared.agent.directory}: {spelled(command)}")
@@ -115,6 +118,13 @@ def _session(
     added = prepared_session(path, settings).plan().last_seq - plan.last_seq
     printer.note(f"refold: {command[0]} {ended.sentence}; the run went on by {added} seq")
     return ended.status
+
+
+def _tell_noted(plan: ResumePlan, printer: Printer) -> None:
+    """Say that a decision stands in our notes, whatever becomes of the resume itself."""
+    for call_id, decision in plan.request.decisions.items():
+        said = f"{decision.choice}: {decision.text}" if decision.text else decision.choice
+        printer.note(f"refold: noted beside the run, which is as it was: {call_id}={said}")
 
 
 def _absolute(path: str) -> str:
@@ -169,14 +179,23 @@ def _show_plan(
     return FINE if plan.outcome == "accept" else REFUSED
 
 
-def _print(plan: ResumePlan, agent: RunAgent, printer: Printer, *, as_json: bool) -> None:
+def _print(
+    plan: ResumePlan,
+    agent: RunAgent,
+    printer: Printer,
+    *,
+    as_json: bool,
+    noted: Mapping[str, Decision] | None = None,
+) -> None:
     if as_json:
         printer.json(plan_json(plan))
         return
     from refold.app.present.resume_plan import resume_lines, title, undecided, verdict
 
     shown = [] if plan.command is None else [spelled(plan.command)]
-    drawn = resume_lines(plan, printer.columns or _COLUMNS, shown=shown, directory=agent.directory)
+    drawn = resume_lines(
+        plan, printer.columns or _COLUMNS, shown=shown, directory=agent.directory, noted=noted or {}
+    )
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)
     for number in undecided(plan):

@@ -71,14 +71,16 @@ def make_session_ready(prepared: Prepared, plan: ResumePlan, settings: Settings)
     return prepared.agent.command(plan.request)
 
 
-def note(plan: ResumePlan, path: Path, settings: Settings) -> None:
-    """Note what is decided, where something is, or was before.
+def note(plan: ResumePlan, path: Path, settings: Settings) -> bool:
+    """Note what is decided, where something is, or was before; False where that stood there already.
 
     Raises:
         StoreError: it cannot be written.
     """
     store = NotesStore(settings.notes_dir)
     before: Mapping[str, Decision] = noted_decisions(store.read(path), plan.last_seq)
-    if plan.forced or dict(before) != dict(plan.request.decisions):
-        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        note_decisions(store, path, plan, moment)
+    if not plan.forced and dict(before) == dict(plan.request.decisions):
+        return False
+    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    note_decisions(store, path, plan, moment)
+    return True

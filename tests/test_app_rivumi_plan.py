@@ -176,8 +176,15 @@ class TestResume:
     ) -> None:
         run = fresh(case("04-tail-tool-started", tmp_path, repository))
         assert "call_edit_1=done:TEXT" in refold("resume", run).err
+        planned = refold("resume", run, "--decide", "call_edit_1=done:it is there", "--plan")
+        assert "decided: done it is there" in " ".join(planned.out.split())
+        assert "noted beside the run" not in planned.out + planned.err
+        assert refold("resume", run, "--plan", "--json").row["decisions"] == {}, "a plan notes nothing"
         answer = refold("resume", run, "--decide", "call_edit_1=done:it is there", "--json")
         assert answer.code == 1
+        assert "noted beside the run, which is as it was: call_edit_1=done: it is there" in answer.err
+        twice = refold("resume", run, "--decide", "call_edit_1=done:it is there", "--json")
+        assert "noted beside the run" not in twice.err, "it stands there already"
         assert codes(answer) == ["original:in_flight_side_effect"]
         assert "fork before it (seq 8)" in answer.row["reasons"][0]["message"]
         assert "claim_and_validate_resume" in answer.row["reasons"][0]["message"]
@@ -347,6 +354,7 @@ async def test_the_dialog_of_a_resume(
         assert screen.check_action("go", ()) is None
         assert screen.check_action("fork_before", ()) is True
         assert "fork before it (seq 8)" in said(pilot)
+        await until(pilot, lambda: "decided: failed, noted beside the run" in said(pilot))
         screen.action_fork_before()
         await until(
             pilot, lambda: isinstance(pilot.app.screen, ForkScreen) and pilot.app.screen.draft is not None

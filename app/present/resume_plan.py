@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from refold.app import safe
@@ -11,6 +12,7 @@ from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
+from refold.core.records import Decision
 from refold.core.resume import Answer, FingerprintRow, PlannedCall, ResumePlan, TwoAnswers, Verdict
 
 _LABEL: Final = 17
@@ -38,6 +40,9 @@ _OURS: Final[dict[Answer, Cell]] = {
     "refuse": Cell(Safe("refuses"), "problem"),
 }
 _FAILED: Final = "outcome unknown: recorded as failed"
+
+
+NOTHING_NOTED: Final[Mapping[str, Decision]] = MappingProxyType({})
 
 
 class Drawn(NamedTuple):
@@ -68,6 +73,7 @@ def resume_lines(
     shown: Sequence[str] = (),
     directory: str = "",
     news: Sequence[str] = (),
+    noted: Mapping[str, Decision] = NOTHING_NOTED,
 ) -> Drawn:
     """Give everything the dialog says about a plan.
 
@@ -76,6 +82,7 @@ def resume_lines(
         width: The cells of a line.
         shown: The command that does it, as it is typed; empty where there is none.
         directory: Where it is started.
+        noted: What stands in the notes on a run directory already.
         news: What is noted about the agent for the next time, as phrases.
     """
     lines: list[Line] = []
@@ -94,7 +101,8 @@ def resume_lines(
         heading = "Calls of the open turn" if plan.answers is None else "Calls and checks without a known end"
         add(iter((BLANK, (cell(heading, "strong"),))))
         for number, call in enumerate(plan.calls):
-            add(_call(call, f"#{number + 1} " if len(plan.calls) > 1 else "", width), number)
+            which = f"#{number + 1} " if len(plan.calls) > 1 else ""
+            add(_call(call, which, width, noted=noted.get(call.id)), number)
     add(_writes(plan, news, width))
     return Drawn(tuple(lines), tuple(calls))
 
@@ -221,7 +229,7 @@ def _value(text: str, width: int) -> Cell:
     return Cell(Safe(safe.fit(safe.line(text or "none", 200), width - 2) + "  "), "text")
 
 
-def _call(call: PlannedCall, number: str, width: int) -> Iterator[Line]:
+def _call(call: PlannedCall, number: str, width: int, *, noted: Decision | None = None) -> Iterator[Line]:
     word, role = _VERDICTS[call.verdict]
     if call.decision is not None:
         word, role = _DECIDED.get(call.decision.choice, ("?", "problem"))
@@ -235,16 +243,17 @@ def _call(call: PlannedCall, number: str, width: int) -> Iterator[Line]:
     else:
         yield fit(left, width)
         yield fit((cell("    "), cell(word, role), cell(f"  {effect}", "dim")), width)
-    yield from flow((cell("    "), *_why(call)), width, 4)
+    yield from flow((cell("    "), *_why(call, noted)), width, 4)
 
 
-def _why(call: PlannedCall) -> tuple[Cell, ...]:
-    """Say what a verdict rests on, or what a decision will put on record."""
+def _why(call: PlannedCall, noted: Decision | None) -> tuple[Cell, ...]:
+    """Say what a verdict rests on, or what a decision puts on record."""
     decision = call.decision
     if call.why:
         # Of a run directory: its own program goes on with it, and hears of no decision.
-        noted = "" if decision is None else f"; noted: {decision.choice} {decision.text}".rstrip()
-        return (cell(call.why, "dim"), cell(noted, "text", _TEXT))
+        said = "" if decision is None else f"; decided: {decision.choice} {decision.text}".rstrip()
+        where = cell(", noted beside the run" if decision is not None and decision == noted else "", "dim")
+        return (cell(call.why, "dim"), cell(said, "text", _TEXT), where)
     if decision is None:
         because = {
             "reused": "its result is in the journal",

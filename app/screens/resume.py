@@ -98,6 +98,8 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
         self._factory = ""
         self._config = ""
         self._asked_config = False
+        self._noted = present.NOTHING_NOTED
+        """What stands in the notes on a run directory."""
         self._unseen = True
         """Whether the plan is still to be shown for the first time, from its first open question on."""
 
@@ -148,6 +150,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             return
         self._failed = None
         self._unseen = True
+        self._noted = self._prepared.noted
         decided = self._request.decisions or self._prepared.noted
         self._decide(msgspec.structs.replace(self._request, decisions=decided))
 
@@ -177,6 +180,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
                 shown=[spelled(command)] if command else (),
                 directory=agent.directory,
                 news=self._prepared.news,
+                noted=self._noted,
             )
             beside = (cell(f"   {spelled(command)}", "dim", 1000),) if command else ()
             self.query_one("#resume-title", Words).show((*present.title(plan), *beside))
@@ -388,3 +392,6 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             await aside(lambda: note(plan))
         except RefoldError as error:
             self.notify(f"The decision was not noted: {error}", severity="warning", markup=False)
+        else:
+            self._noted = plan.request.decisions
+            self._draw()
