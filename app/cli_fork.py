@@ -9,7 +9,7 @@ from refold.app.cli_exit import FINE
 from refold.app.cli_new_run import WrongName, new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_run import item_at, open_run, target
-from refold.app.forking import fork_json, make_fork, plan_fork
+from refold.app.forking import fork_json, make_fork, plan_fork, proposed_point
 from refold.app.lines import Cell
 from refold.app.present import units
 from refold.app.present.fork_plan import POINTS
@@ -42,14 +42,13 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         child = _child(reader, arguments.name)
         timeline = reader.index_all()
         try:
-            item = _item(timeline, place, wanted.run)
+            item, chosen = _item(reader, timeline, place, wanted.run)
             plan = plan_fork(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
         except (NoForkHere, RunExists) as error:
             if not arguments.plan:
                 raise
             code = error.code if isinstance(error, NoForkHere) else error.error_class
             return refuse(error, code, reader, child, _UNKNOWN, printer, as_json=arguments.json)
-    chosen = "" if place else ", the last legal point"
     if arguments.plan:
         if arguments.json:
             printer.json({"outcome": "accept", "reasons": [], **fork_json(plan)})
@@ -77,14 +76,14 @@ def _child(reader: RunReader, name: str | None) -> str:
         raise WrongName(f"--name: {error}", remedy=error.remedy) from error
 
 
-def _item(timeline: Timeline, place: str, name: str) -> int:
-    """The item to fork after: at the place given, else the last legal one."""
+def _item(reader: RunReader, timeline: Timeline, place: str, name: str) -> tuple[int, str]:
+    """The item to fork after, and why there: at the place given, else where one is proposed."""
     if place:
-        return item_at(timeline, place, name)
-    last = timeline.legal_item(timeline.items - 1)
-    if last is None:
+        return item_at(timeline, place, name), ""
+    point = proposed_point(reader)
+    if point is None:
         raise NoForkHere(f"no fork: {timeline.strict_error or 'no record of it can begin a run'}")
-    return last
+    return point.item, f", {point.why}"
 
 
 def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer) -> None:

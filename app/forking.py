@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,6 +18,7 @@ from refold.core.store.run_id import is_run_id, new_run_id
 if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.fork import ForkPlan
+    from refold.core.fork_point import ForkPoint
     from refold.core.records import Json
     from refold.core.rivumi.fork import SessionForkPlan
     from refold.core.salvage import SalvagePlan
@@ -64,6 +66,23 @@ def plan_fork(reader: RunReader, item: int, *, child: str, prompt: str = "", rea
     plan = plan_at(reader, item, child=child, prompt=prompt, reason=reason)
     require_free(root, child)
     return plan
+
+
+def proposed_point(reader: RunReader) -> ForkPoint | None:
+    """Give the point at which a fork is proposed where nobody has picked one; None where none is legal.
+
+    Raises:
+        StoreError: the run cannot be read.
+    """
+    if reader.session is None:
+        from refold.core.fork_point import propose
+
+        return propose(reader.timeline)
+    from refold.core.rivumi.plan import session_facts
+    from refold.core.store.session_postmortem import propose_session
+
+    session = reader.session
+    return propose_session(session, session_facts(session.snapshot(), str(session.path), now=time.time()))
 
 
 def fork_json(plan: AnyForkPlan) -> dict[str, Json]:

@@ -102,7 +102,13 @@ BEYOND: Final[tuple[Key, ...]] = (
     Key("lineage.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
     Key("lineage.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
     Key(
-        "lineage.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"
+        "lineage.fork",
+        "f",
+        "fork",
+        "Fork the run",
+        "Before the trouble, else at its end; or elsewhere",
+        "Go on",
+        "fork",
     ),
     Key("lineage.mark", "space", "mark", "Mark the run", "To compare it with another", "Look", "mark"),
     Key(

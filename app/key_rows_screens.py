@@ -10,7 +10,15 @@ SCREENS: Final[tuple[Key, ...]] = (
     # The list of runs.
     Key("runs.open", "enter", "open", "Open the run", "Show its records one by one", "Look", "open"),
     Key("runs.resume", "r", "resume", "Resume the run", "The plan is shown first", "Go on", "resume"),
-    Key("runs.fork", "f", "fork", "Fork the run", "After its last legal point, or another", "Go on", "fork"),
+    Key(
+        "runs.fork",
+        "f",
+        "fork",
+        "Fork the run",
+        "Before the trouble, else at its end; or elsewhere",
+        "Go on",
+        "fork",
+    ),
     Key(
         "runs.postmortem",
         "d",

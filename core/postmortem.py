@@ -14,6 +14,7 @@ import msgspec
 
 from refold.core.columns import DAMAGE, META
 from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding, forks_before
+from refold.core.fork_point import propose
 from refold.core.records import Json
 from refold.core.resume import Effect, ResumeFacts, ResumePlan, withheld_because
 from refold.core.state import RunState, ToolCall
@@ -176,7 +177,7 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = 
     known = _through(known, let)
     flying = tuple(each.through(let) for each in in_flight(known))
     damage, more, remarks = damage_of(known.timeline, peek)
-    actions = _actions(known, flying, damage)
+    actions = _actions(known, damage)
     return Postmortem(
         run_id=known.facts.run_id,
         status=known.status,
@@ -258,10 +259,10 @@ def _peeked(finding: Finding, item: int, peek: Callable[[int, int], bytes]) -> D
     return Damage(finding, item, peek(start, min(PEEK, end - start)), start, is_result)
 
 
-def _actions(known: Known, flying: Sequence[InFlight], damage: Sequence[Damage]) -> tuple[Action, ...]:
+def _actions(known: Known, damage: Sequence[Damage]) -> tuple[Action, ...]:
     return (
         _resume(known),
-        _fork(known, flying),
+        _fork(known),
         _salvage(known, damage),
         _repair(known),
         Action("nothing", possible=True, writes="nothing: the run stays as it is, byte for byte"),
@@ -300,24 +301,17 @@ def _refusing(plan: ResumePlan) -> str:
     return next((reason.message for reason in plan.reasons if reason.code not in passable), "")
 
 
-def _fork(known: Known, flying: Sequence[InFlight]) -> Action:
-    """Plan a fork before the trouble: before what is damaged, else before the turn that stands open."""
+def _fork(known: Known) -> Action:
+    """Plan a fork before the trouble."""
     timeline = known.timeline
-    last = timeline.strict_end - 1
-    if flying and timeline.strict_error is None:
-        last = flying[0].item - 1
-    item = timeline.legal_item(last)
-    if item is not None and last < timeline.items - 1 and timeline.open_calls(item):
-        # A call whose result is lost would be made again: the fork stands before its turn.
-        before = timeline.legal_item(timeline.columns.last_assistant[item] - 2)
-        item = item if before is None else before
-    if item is None:
+    point = propose(timeline)
+    if point is None:
         newer = known.status.name == "newer"
         why = (
             known.status.rule if newer else "no record stands before the trouble that a run could begin with"
         )
         return Action("fork", possible=False, why_not=why)
-    at, taken = timeline.seq(item), _count(item + 1, "record")
+    at, taken = timeline.seq(point.item), _count(point.item + 1, "record")
     return Action(
         "fork", possible=True, writes=f"a new run of {taken}, up to seq {at}, in {known.directory}", at=at
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from tests.on_screen import settings, shown, type_into, until
 from textual.pilot import Pilot
 
 from refold.app import demo
+from refold.app.cli import main
 from refold.app.demo_runs import KILLED
 from refold.app.forking import proposed_id
 from refold.app.lines import Line, plain
@@ -22,6 +24,7 @@ from refold.app.main import RefoldApp
 from refold.app.present.fork_plan import ForkDraft, fork_lines, verdict
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.notice import NoticeScreen
+from refold.app.screens.postmortem import PostmortemScreen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.settings import Settings
@@ -211,6 +214,38 @@ async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(given: Sett
         assert app.background_faults == []
 
 
+@pytest.mark.parametrize("name", ["fix-date-parser", "index-photos", "crawl-docs", "summarise-tickets"])
+async def test_the_list_the_post_mortem_and_the_command_line_propose_one_point(
+    name: str, given: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given, f"{name} -status:ready", now=NOW.timestamp))
+    async with app.run_test(size=(100, 40)) as pilot:
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+        await until(pilot, lambda: runs.run is not None and runs.run.id == name)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.is_planned)
+        first = dialog(pilot).draft
+        await pilot.press("escape", "d")
+        await until(pilot, lambda: isinstance(app.screen, PostmortemScreen) and app.screen.is_read)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.is_planned)
+        second = dialog(pilot).draft
+        assert first is not None
+        assert second is not None
+        assert (first.seq, first.proposed) == (second.seq, second.proposed)
+        opened = first.plan is not None and first.plan.stays > 0
+        assert first.proposed == ("proposed: before the turn whose calls have no result" if opened else "")
+        if opened:
+            await pilot.press("right_parenthesis")
+            await until(pilot, lambda: dialog(pilot).is_planned and dialog(pilot).draft != second)
+            said = f"proposed is seq {second.seq}, before the turn whose calls have no result"
+            assert said in "\n".join(shown(app))
+        assert app.background_faults == []
+    assert main(["fork", str(given.roots[0].path / f"{name}.json"), "--plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seq"] == first.seq
+
+
 async def test_a_fork_of_a_foreign_run_notes_where_it_comes_from(given: Settings) -> None:
     parent = next(given.roots[1].path.glob("nightly-audit.json"))
     app = of_run(given, parent, at=3, hint="fisk-ai")
@@ -244,7 +279,7 @@ async def test_a_point_after_damage_says_why_and_names_the_nearest_legal_one(giv
 
 @pytest.mark.parametrize("name", ["never-began", "not-a-journal", "from-a-newer-version"])
 async def test_what_cannot_be_forked_says_so_and_can_be_left(given: Settings, name: str) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, name, now=NOW.timestamp))
+    app = RefoldApp(given, lambda: RunsScreen(given, f"{name} -status:ready", now=NOW.timestamp))
     async with app.run_test(size=(60, 20)) as pilot:
         runs = app.screen
         assert isinstance(runs, RunsScreen)

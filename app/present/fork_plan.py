@@ -44,6 +44,8 @@ class ForkDraft(NamedTuple):
     """What can be done about it."""
     directory: str = ""
     """Where the new run will lie."""
+    proposed: str = ""
+    """Why this point is proposed, or which one would be and why; empty for the end of a sound run."""
 
     @property
     def point(self) -> str:
@@ -93,6 +95,8 @@ def _point(draft: ForkDraft, width: int) -> Iterator[Line]:
         return
     where = cell(f"  {POINTS[plan.point]}", "dim")
     yield from _labelled("After", (cell(f"seq {plan.at}"), where), width)
+    if draft.proposed:
+        yield from _labelled("", (cell(draft.proposed, "dim"),), width)
 
 
 def _field(label: str, value: str, empty: str, width: int) -> Iterator[Line]:

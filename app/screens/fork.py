@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.failure import words
-from refold.app.forking import plan_fork
+from refold.app.forking import plan_fork, proposed_point
 from refold.app.lines import Cell, FixedRows, Line
 from refold.app.loading import SLICE, aside, others_first
 from refold.app.present import fork_plan as present
@@ -32,12 +32,15 @@ from refold.app.widgets.until_closed import UntilClosed
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.fork import next_legal
+from refold.core.fork_point import LAST, ForkPoint
 from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
 from refold.core.store.run_id import new_run_id
 
 if TYPE_CHECKING:
     from refold.app.forking import AnyForkPlan
+
+T = TypeVar("T")
 
 _ROWS: Final = 8
 """Rows of the dialog beside its text: frame, title, verdict, what is typed, keys, and blank ones."""
@@ -67,7 +70,7 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
             run_id: The parent, for the title while it is read.
             open_reader: Opens the parent.
             carry_out: Makes the fork; called on a thread of its own.
-            at: The record after which to fork; the last legal one if left out.
+            at: The record after which to fork; the proposed one if left out.
             new_id: Gives the id of the new run.
         """
         super().__init__()
@@ -77,6 +80,7 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
         self._at = at
         self._reader: RunReader | None = None
         self._item = -1
+        self._proposed: ForkPoint | None = None
         self._child = new_id()
         self._prompt = ""
         self._reason = ""
@@ -145,6 +149,7 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
             while not reader.step(SLICE):
                 self._verdict.show((Cell(Safe(f"reading the run {reader.progress:.0%}"), "dim"),))
                 await others_first()
+            self._proposed = await self._lend(reader, lambda: proposed_point(reader))
         except RefoldError as error:
             self._failed = error
             self._draw()
@@ -153,13 +158,12 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
         self._plan()
 
     def _first_item(self, reader: RunReader) -> int:
-        """Give the item that was asked for, else the last legal one, else the last one."""
+        """Give the item that was asked for, else the proposed one, else the last one."""
         timeline = reader.timeline
         row = None if self._at is None else landing.row_of(self._at, timeline, complete=True)
         if row is not None:
             return timeline.row(row).item
-        legal = timeline.legal_item(timeline.items - 1)
-        return timeline.items - 1 if legal is None else legal
+        return timeline.items - 1 if self._proposed is None else self._proposed.item
 
     def _plan(self) -> None:
         """Plan the fork as it is asked for now, and draw it."""
@@ -195,12 +199,12 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
         self._verdict.show((Cell(Safe("planning the fork"), "dim"),))
         self.refresh_bindings()
 
-    async def _lend(self, reader: RunReader, work: Callable[[], AnyForkPlan]) -> AnyForkPlan:
+    async def _lend(self, reader: RunReader, work: Callable[[], T]) -> T:
         """Let a thread read from the parent, which is closed by whoever is the last to need it."""
         with self._lending:
             self._plans += 1
 
-        def lent() -> AnyForkPlan:
+        def lent() -> T:
             try:
                 return work()
             finally:
@@ -223,9 +227,19 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
             refusal=refusal,
             remedy=remedy,
             directory=str(reader.path.parent) if reader is not None else "",
+            proposed=self._said_of_proposed(),
             prompt=self._prompt,
             reason=self._reason,
         )
+
+    def _said_of_proposed(self) -> str:
+        """Say why the point is proposed, or which one would be and why."""
+        proposed, reader = self._proposed, self._reader
+        if proposed is None or reader is None or proposed.why == LAST or self._item < proposed.item:
+            return ""
+        if proposed.item == self._item:
+            return f"proposed: {proposed.why}"
+        return f"proposed is seq {reader.timeline.seq(proposed.item)}, {proposed.why}"
 
     def _draw(self) -> None:
         width = self._pager.width

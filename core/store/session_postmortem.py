@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from refold.core.errors import RefoldError, StoreError
 from refold.core.fork import NoForkHere
+from refold.core.fork_point import BEFORE_DAMAGE, BEFORE_TURN, LAST, ForkPoint
 from refold.core.repair import RepairPlan
 from refold.core.resume import ResumeRequest
 from refold.core.rivumi.fork import SessionForkPlan
@@ -44,10 +45,9 @@ def known_session(
     snapshot = session.snapshot() if snapshot is None else snapshot
     timeline = session.timeline
     facts = session_facts(snapshot, str(session.path), now=now, problem=problem, program=program)
-    before = fork_before(facts)
-    last = timeline.items - 1 if before is None else timeline.item_at(before)
-    item = None if last is None or last < 0 else timeline.legal_item(last)
-    fork, fork_problem = _fork(session, snapshot, facts, None if item is None else timeline.seq(item))
+    point = propose_session(session, facts)
+    at = None if point is None else timeline.seq(point.item)
+    fork, fork_problem = _fork(session, snapshot, facts, at)
     return KnownSession(
         timeline=timeline,
         status=RUNNING if snapshot.holder else standing_of(session),
@@ -61,6 +61,19 @@ def known_session(
         directory=shown(session.path.absolute().parent),
         now=now,
     )
+
+
+def propose_session(session: SessionReader, facts: SessionFacts) -> ForkPoint | None:
+    """Give the point of a run directory at which a fork is proposed; None where there is none."""
+    timeline = session.timeline
+    before = fork_before(facts)
+    last = timeline.items - 1 if before is None else timeline.item_at(before)
+    item = None if last is None or last < 0 else timeline.legal_item(last)
+    if item is None:
+        return None
+    if before is not None:
+        return ForkPoint(item, BEFORE_TURN)
+    return ForkPoint(item, LAST if timeline.breaks is None else BEFORE_DAMAGE)
 
 
 def _fork(
