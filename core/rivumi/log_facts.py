@@ -140,6 +140,11 @@ class LogFacts:
         lives = self._calls.lives()
         return lives[-1].name if lives and lives[-1].started is None else ""
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its events are numbered from 0 on, each by one more."""
+        return not self._stretches or (len(self._stretches) == 1 and self._stretches[0][0] == 0)
+
     def foreign(self, run_id: str, task_id: str) -> int:
         """Count the events of another run or task; an empty id is that of every event."""
         runs = sum(count for name, count in self._runs.items() if name and name != run_id) if run_id else 0

@@ -107,7 +107,8 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         reason=reason,
         provider_version=_version(manifest, outcome, log),
         barred=next((each.message for each in barred_by(manifest, found.name, problem=wrong)), "")
-        or _damage(codes),
+        or _damage(codes)
+        or _misfit(manifest, request, log),
     )
     return msgspec.structs.replace(row, note=status.rule) if status.name == "unreadable" else row
 
@@ -116,6 +117,22 @@ def _damage(codes: Counter[str]) -> str:
     """Say what damage no resume goes past: what a crash leaves can be repaired, an odd claim may pass."""
     named = sorted(code for code in codes if is_damage(code) and code not in _PASSABLE)
     return f"its files are damaged: {', '.join(named)}" if named else ""
+
+
+def _misfit(manifest: Manifest | None, request: Request | None, log: LogFacts) -> str:
+    """Say which rule of its own program, for whom such a run is closed, it breaks (formats/rivumi.md 5)."""
+    if not log.is_contiguous:
+        return "its events are not numbered 0, 1, 2 …: its own program resumes no log with gaps"
+    if manifest is None:
+        return ""
+    if manifest.unknown:
+        names = ", ".join(manifest.unknown)[:_LONGEST_WORDS]
+        return f"session.json has keys that its own program refuses: {names}"
+    if request is not None and request.task_id != manifest.task_id:
+        return f"request.json is of task {request.task_id}, the run of {manifest.task_id}"
+    if request is not None and request.base_sha.lower() != manifest.base_sha.lower():
+        return "request.json names another commit than session.json"
+    return ""
 
 
 def closed(found: Found, note: str, code: str) -> RunSummary:

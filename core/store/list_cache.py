@@ -24,7 +24,7 @@ from refold.core.store.shelf import Page, Shelf, Slot
 from refold.core.version import __version__
 
 _NAME = "list.cache"
-_FORMAT = 5
+_FORMAT = 6
 """Raised whenever a summary would be derived in another way from the same bytes."""
 MAGIC = f"refold list {_FORMAT} {__version__}\n".encode()
 _FRAME = struct.Struct("<II")
