@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             printer.line(_row(branch, name, focus=number == tree.focus), cut=True)
     family = bill_of_family(tree, settings.prices)
     if settings.prices and not arguments.json:
-        from refold.app.present.money import amount
+        from refold.core.prices import amount
 
         printer.note(f"the family cost {amount(family)} together, what forks took over counted once")
     return FINE

@@ -97,7 +97,7 @@ async def read_run(
             return await aside(lambda: prepared_session(path, settings, last_point=last))
         notes = notes_of(settings).read(path)
         agent = agent_of(path, reader.format.name, settings, notes, factory=factory, config=config)
-        facts = facts_of(reader, notes=notes)
+        facts = msgspec.structs.replace(facts_of(reader, notes=notes), prices=settings.prices)
         timeline = reader.timeline
     return Prepared(
         facts=await aside(lambda: answered(agent, facts)),

@@ -24,7 +24,8 @@ def facts_for(agent: RunAgent, notes: Notes, settings: Settings) -> ResumeFacts:
         StoreError: the run cannot be opened or read.
     """
     hint = hint_of(agent.run, settings)
-    return answered(agent, read_facts(agent.run, notes=notes, hint=hint, cache=settings.cache_dir))
+    facts = read_facts(agent.run, notes=notes, hint=hint, cache=settings.cache_dir)
+    return answered(agent, msgspec.structs.replace(facts, prices=settings.prices))
 
 
 def answered(agent: RunAgent, facts: ResumeFacts) -> ResumeFacts:

@@ -105,6 +105,17 @@ def bill(prices: Mapping[str, Price], spent: Iterable[tuple[str, Spent]]) -> Bil
     return Bill(total, next(iter(currencies), ""))
 
 
+def amount(found: Bill) -> str:
+    """Write an amount with its currency."""
+    return "–" if found.amount is None else f"{written(found.amount)} {found.currency}".rstrip()[:40]
+
+
+def written(value: float) -> str:
+    """Write an amount."""
+    digits = 2 if abs(value) >= 1 or value == 0 else 4
+    return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.3g}"
+
+
 def bill_json(found: Bill) -> dict[str, Json]:
     """Give a bill for scripts."""
     return {

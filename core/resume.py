@@ -6,7 +6,7 @@ ever carried out (design/contracts.md "JSON of the command line", "Effects and v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -15,6 +15,7 @@ from refold.core.barred import WITHHOLDS, barred_by, ends_on_reply
 from refold.core.decisions import CHOICES, by_id
 from refold.core.errors import EmptyJournal, FoldError, Refused, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
+from refold.core.prices import Price, Spent, amount, bill
 from refold.core.records import Decision, Fingerprint, Json
 from refold.core.repair import RepairPlan
 from refold.core.state import RunState
@@ -123,6 +124,10 @@ class ResumeFacts(msgspec.Struct, frozen=True):
     """The reason of the last terminal record, if nothing follows it."""
     problem: str = ""
     """Why the agent that would go on cannot be started; empty where it can."""
+    context: int = 0
+    """Tokens of the last turn, read and written: what the next call sends at least; 0 before the first."""
+    prices: Mapping[str, Price] | None = None
+    """What the user says that tokens cost; None where nobody asks."""
 
 
 class ResumeRequest(msgspec.Struct, frozen=True):
@@ -376,7 +381,7 @@ def _questions(facts: ResumeFacts, request: ResumeRequest, calls: Sequence[Plann
 
 
 def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
-    notes: list[str] = []
+    notes: list[str] = list(_price_of_another_model(facts))
     if facts.now is None and not facts.problem:
         notes.append("what would run now is not known here: the agent compares the fingerprint itself")
     if state is not None and state.pending is None and state.last_stop_reason == "pause_turn":
@@ -388,6 +393,22 @@ def _notes(facts: ResumeFacts, state: RunState | None) -> tuple[str, ...]:
     if state is not None and facts.native and state.run_id != facts.run_id:
         notes.append(f"the run calls itself {state.run_id!a}: its file was renamed")
     return tuple(notes)
+
+
+def _price_of_another_model(facts: ResumeFacts) -> Iterator[str]:
+    """Say what it takes that another model reads the run: nothing of it can come from a cache."""
+    now = facts.now
+    if now is None or now.model == facts.saved.model or not facts.context or facts.prices is None:
+        return
+    found = bill(facts.prices, ((now.model, Spent(input=facts.context)),))
+    cost = f"about {amount(found)}"
+    if found.amount is None:
+        lacks = "".join(f": no [{key}] configured" for key in found.missing[:1])
+        cost = f"what that costs is not known{lacks or ': no model is named'}"
+    yield (
+        f"{now.model or 'the model'} reads all of it anew: its next call sends at least "
+        f"{facts.context:,} tokens, none of them cached; {cost}"
+    )
 
 
 def _after_reply(facts: ResumeFacts, state: RunState) -> str:

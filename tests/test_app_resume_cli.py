@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -67,6 +68,10 @@ def make(system=os.environ.get("SYSTEM", "be good"), provider="scripted"):
 
 def other():
     return make(provider="elsewhere")
+
+def newer():
+    old = make()
+    return Agent(old.provider, "script-2", old.system, old.tools, model)
 
 def chat():
     return Agent("scripted", "echo-1", "", [], echo)
@@ -448,6 +453,26 @@ def test_a_changed_fingerprint_is_refused_forced_with_a_reason_and_then_the_one_
     cut.cut(5)
     assert cut.run("resume", "one", "--plan").returncode == 1
     assert cut.run("resume", "one", "--plan", SYSTEM="be better").returncode == 0
+
+
+def test_another_model_is_shown_with_what_it_costs_that_it_reads_all_anew(cut: Place) -> None:
+    def planned() -> list[str]:
+        given = ("--force", "--reason", "it is cheaper", "--agent", "agents:newer")
+        done = cut.run("resume", "one", "--plan", "--json", *given)
+        assert done.returncode == 0, done.stderr
+        return [note for note in json.loads(done.stdout)["notes"] if "script-2 reads all of it anew" in note]
+
+    assert [note.partition("; ")[2] for note in planned()] == [
+        'what that costs is not known: no [prices."script-2"] configured'
+    ]
+    config = cut.home / "config" / "refold" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[prices."script-2"]\ninput = 1000000\noutput = 1\ncurrency = "EUR"\n')
+    (note,) = planned()
+    tokens = re.search("at least ([0-9]+) tokens", note)
+    assert tokens is not None
+    assert note.endswith(f"; about {float(tokens[1]):,.2f} EUR")
+    assert note in " ".join(cut.run("resume", "one", "--plan", "--agent", "agents:newer").stdout.split())
 
 
 def test_open_calls_are_asked_about(place: Place) -> None:

@@ -14,10 +14,10 @@ from tests.rivumi_cases import make
 
 from refold.app.config import ConfigError
 from refold.app.lines import plain
-from refold.app.present.money import Money, amount, bill_at, money_json, money_lines
+from refold.app.present.money import Money, bill_at, money_json, money_lines
 from refold.app.present.reading import reading_of
 from refold.app.settings import Options, load
-from refold.core.prices import Bill, Price, Spent, bill, by_model, filled
+from refold.core.prices import Bill, Price, Spent, amount, bill, by_model, filled
 from refold.core.store.catalog import Catalog, Root
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary, bill_of

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError, NoMeta, UnsupportedVersion
+from refold.core.prices import Price
 from refold.core.records import Decision, Fingerprint, Message
 from refold.core.repair import JournalFile, RepairPlan
 from refold.core.resume import (
@@ -105,6 +106,29 @@ def test_what_is_coherent_is_accepted() -> None:
     assert plan.may_be_tried
     assert not plan.forced
     assert plan.now == SAVED
+
+
+@pytest.mark.parametrize(
+    ("prices", "said"),
+    [
+        ({"other": Price(5.0, 25.0, currency="EUR")}, "; about 0.1000 EUR"),
+        ({}, '; what that costs is not known: no [prices."other"] configured'),
+        (None, None),
+    ],
+)
+def test_another_model_reads_all_of_it_anew_and_that_has_a_price(
+    prices: dict[str, Price] | None, said: str | None
+) -> None:
+    changed = msgspec.structs.replace(SAVED, model="other")
+    known = facts(now=changed, context=20_000, prices=prices)
+    for request in (ResumeRequest(), ResumeRequest(force=True, reason="it is cheaper")):
+        told = [note for note in plan_resume(known, request).notes if "anew" in note]
+        sent = "other reads all of it anew: its next call sends at least 20,000 tokens, none of them cached"
+        assert told == ([] if said is None else [f"{sent}{said}"])
+    same = msgspec.structs.replace(known, now=msgspec.structs.replace(SAVED, system_hash="9" * 64))
+    assert not any("anew" in note for note in plan_resume(same).notes), "the model is the same"
+    first = msgspec.structs.replace(known, context=0)
+    assert not any("anew" in note for note in plan_resume(first).notes), "nothing was read yet"
 
 
 # the guard

@@ -10,10 +10,11 @@ from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, spread
 from refold.app.present.marks import MARK
-from refold.app.present.money import Prices, amount
+from refold.app.present.money import Prices
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
 from refold.core.lineage import Branch, Kin, ParentState, Sums, Tree, bill_of_family, bill_of_kin
+from refold.core.prices import amount
 from refold.core.status import StatusName
 
 _LABEL: Final = 12

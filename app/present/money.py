@@ -8,7 +8,7 @@ from typing import NamedTuple
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, flow
-from refold.core.prices import Bill, Price, Spent, bill, bill_json, by_model, filled
+from refold.core.prices import Bill, Price, Spent, amount, bill, bill_json, by_model, filled, written
 from refold.core.records import Json
 from refold.core.timeline import Timeline
 
@@ -91,7 +91,7 @@ def money_lines(money: Money, width: int) -> Iterator[Line]:
         if money.inherited is not None and money.inherited.amount:
             own = here.amount - money.inherited.amount
             text = f"  {amount(money.inherited)} inherited"
-            cells.append(cell(text if own < 0 else f"{text}, {_number(own)} own", "fork"))
+            cells.append(cell(text if own < 0 else f"{text}, {written(own)} own", "fork"))
         yield from _row("cost", cells, width)
     share = filled(money.price, money.last)
     if share is not None and money.price is not None:
@@ -112,16 +112,6 @@ def money_json(money: Money | None) -> dict[str, Json] | None:
         "run": money.whole.amount,
         "context": None if share is None else round(share, 6),
     }
-
-
-def amount(found: Bill) -> str:
-    """Write an amount with its currency."""
-    return "–" if found.amount is None else f"{_number(found.amount)} {found.currency}".rstrip()[:40]
-
-
-def _number(value: float) -> str:
-    digits = 2 if abs(value) >= 1 or value == 0 else 4
-    return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.3g}"
 
 
 def _row(name: str, cells: Sequence[Cell], width: int) -> Iterator[Line]:

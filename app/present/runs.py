@@ -12,11 +12,12 @@ from refold.app.lines import Cell, Column, Line, Role
 from refold.app.present.kept import NOTED, STAR, has_note
 from refold.app.present.layout import cell, marked
 from refold.app.present.marks import MARK
-from refold.app.present.money import Prices, amount
+from refold.app.present.money import Prices
 from refold.app.present.run_list import RunList
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
+from refold.core.prices import amount
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, bill_of
 

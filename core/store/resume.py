@@ -277,7 +277,14 @@ def _facts(
         effects=effects,
         repair=repair,
         stopped=_stopped(timeline),
+        context=_context(timeline),
     )
+
+
+def _context(timeline: Timeline) -> int:
+    """Give the tokens of the last turn, which read all that stood before it."""
+    turn = timeline.columns.last_assistant[timeline.items - 1] - 1 if timeline.items else -1
+    return max(0, timeline.own_tokens(turn)) if turn >= 0 else 0
 
 
 def _is_native(reader: RunReader) -> bool:
