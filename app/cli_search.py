@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     names = GivenNames.of(settings)
     for hit in hits[: arguments.limit]:
         _print(_let_out(hit, printer), names(hit.run), query, arguments, printer)
-    _tell(hits, arguments.limit, reach, reach.problem or problem, sources, settings, printer)
+    _tell(hits, arguments.query, arguments.limit, reach, reach.problem or problem, sources, settings, printer)
     return FINE if hits else REFUSED
 
 
@@ -172,6 +172,7 @@ def _let_out(hit: Hit, printer: Printer) -> Hit:
 
 def _tell(
     hits: Sequence[Hit],
+    typed: Sequence[str],
     limit: int,
     reach: Reach,
     problem: str,
@@ -182,6 +183,8 @@ def _tell(
     """Say on standard error what the hits do not tell."""
     if not hits:
         printer.note(f"refold: nothing found in {units.plural(reach.total, 'file')}")
+        if elsewhere := present.misplaced(" ".join(typed)):
+            printer.note(f"refold: {elsewhere}")
     elif len(hits) >= LIMIT:
         runs = units.plural(len({hit.run for hit in hits}), "run")
         printer.note(f"refold: these are from the newest {runs}: older ones were not searched; add words")

@@ -26,7 +26,10 @@ RULES: Final = f"1 {unicodedata.unidata_version}"
 """Where this is another, words may be told apart in another way."""
 LONGEST: Final = 500
 """Characters of a query that are looked at."""
-_NAMED: Final[dict[str, Scope]] = {name: scope for scope in SCOPES for name in (scope, f"{scope}s")}
+_NAMED: Final[dict[str, tuple[Scope, ...]]] = {
+    "text": SCOPES,
+    **{name: (scope,) for scope in SCOPES for name in (scope, f"{scope}s")},
+}
 _WEIGHTS: Final[dict[Scope, float]] = {"prompt": 4.0, "answer": 3.0, "argument": 2.0, "result": 1.0}
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.75
@@ -248,7 +251,7 @@ def spelling(terms: Sequence[Term]) -> re.Pattern[str]:
 
 
 def parse_query(text: str) -> Query:
-    """Understand a query: words, "phrases", beginnings*, each perhaps behind `prompt:` and its like.
+    """Understand a query: words, "phrases", beginnings*, each perhaps behind `prompt:` or the like.
 
     Raises:
         QueryError: there is no word in it.
@@ -275,10 +278,10 @@ def _pieces(text: str) -> list[tuple[str, tuple[Scope, ...]]]:
         name, phrase, star, word = found.groups()
         if word is not None and word.endswith(":") and word[:-1].lower() in _NAMED:
             continue
-        scope = _NAMED.get((name or "").lower())
-        if name and scope is None:
+        scopes = _NAMED.get((name or "").lower())
+        if name and scopes is None:
             phrase = None if phrase is None else f"{name} {phrase}"
             word = None if word is None else f"{name}:{word}"
         body = f"{phrase}{star}" if phrase is not None else word
-        pieces.append((body or "", SCOPES if scope is None else (scope,)))
+        pieces.append((body or "", scopes or SCOPES))
     return pieces

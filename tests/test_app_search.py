@@ -313,6 +313,8 @@ def test_the_command_prints_the_best_hit_first(refold: Any) -> None:
     ("words", "code", "said"),
     [
         (("nowhere",), 1, "nothing found in 6 files"),
+        (("status:crashed", "ledger"), 1, "status: narrows the list of runs"),
+        (("/led.er/",), 1, "is looked for in an open run"),
         (("...",), 2, "nothing to look for"),
         (("😀",), 2, "there is no word in it"),
         ((), 2, "nothing to look for"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from refold.app.lines import Cell, Column, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, marked
 from refold.app.safe import Safe
+from refold.core.filter import KEYS
 from refold.core.search_hits import LIMIT, Hit
 from refold.core.search_text import Query, Scope
 from refold.core.store.search import Reach
@@ -24,6 +26,7 @@ _LOOKS: Final[Mapping[Scope, tuple[str, Role]]] = {
     "result": ("└ result", "result"),
 }
 _UNNUMBERED: Final = {"request": "req"}
+_NAME: Final = re.compile(r"(?<!\S)-?([A-Za-z]+):")
 GRAMMAR: Final = 'words   "a phrase"   begin*   prompt: answer: argument: result:'
 """What can be typed, in one line."""
 
@@ -132,6 +135,17 @@ class HitRows:
                 return text_cells(hit, self._query) if self._query is not None else ()
 
 
+def misplaced(typed: str) -> str:
+    """Say where else what was typed is understood, and not here; empty where all of it is."""
+    if len(typed) > 1 and typed[0] == typed[-1] == "/":
+        return "A regular expression is looked for in an open run, with /; here only words are."
+    names = (found[1].lower() for found in _NAME.finditer(typed))
+    known = next((name for name in names if name in KEYS and name != "text"), "")
+    if not known:
+        return ""
+    return f"{known}: narrows the list of runs, and text: there finds words; here it is a word like others."
+
+
 def count(hits: Sequence[Hit], *, searching: bool) -> str:
     """Say how many hits there are, in how many runs."""
     if not hits:
@@ -166,6 +180,8 @@ def nothing(typed: str, reach: Reach | None, *, searching: bool, problem: str, w
         if not total:
             said = "There are no runs to be searched."
         lines += flow((Cell(Safe(said), "dim"),), width)
+        if elsewhere := misplaced(typed):
+            lines += flow((cell(elsewhere, "warn"),), width)
         lines.append(())
     if problem:
         lines += flow((cell(problem, "problem", _TEXT),), width)
