@@ -49,7 +49,8 @@ class Printer:
 
         if self.redactor is not None:
             value = self.redactor.value(cast("Json", value))
-        self.raw(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        self.raw(text.replace("\x7f", r"\u007f") + "\n")
 
     def let_out(self, text: str) -> str:
         """Redact a text before it is cut, where the output is redacted."""

@@ -325,6 +325,9 @@ def test_no_text_breaks_out(name: str, tmp_path: Path) -> None:
 
 def test_a_page_is_searched_and_folded() -> None:
     assert visible("a\x00\x1b\u202e\ud800\n\tb") == "a␀␛‹U+202E›‹U+D800›\n\tb"
+    hidden = "\u034f\u115f\u1160\u3164\uffa0\u180b\ufdd0\U0001d173\U000e0100\U0010ffff\U0001fffe"
+    assert visible(hidden) == "".join(f"‹U+{ord(each):04X}›" for each in hidden)
+    assert visible("می\u200cخواهم 👨\u200d👩") == "می\u200cخواهم 👨\u200d👩"
     assert inline("a`b``c\n") == "``` a`b``c⏎ ```"
 
 

@@ -106,9 +106,13 @@ class Head(msgspec.Struct, frozen=True):
 
 
 _COMMANDING: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
+    + "]"
 )
+"""What commands, reorders or hides (safety.md 3.2); not the joiners, which write Persian and emoji."""
 
 
 def visible(text: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from refold.core.export.entries import Entry, Head
 from refold.core.records import Json
 
-_NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
+_NOT_PLAIN: Final = re.compile("[^\x00-\x7e]")
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
 Spelled = Callable[[int], Iterator[str] | None]
@@ -31,14 +31,14 @@ def json_object(
         end: what is known only when all records were written: state, findings, what was redacted.
     """
     facts = {**msgspec.to_builtins(head), "counters": msgspec.to_builtins(head.counters)}
-    yield '{"run":' + json.dumps(facts) + ',"records":['
+    yield '{"run":' + _dumps(facts) + ',"records":['
     for number, entry in enumerate(entries):
         if number:
             yield ","
-        yield "\n" + json.dumps(_row(entry))[:-1]
+        yield "\n" + _dumps(_row(entry))[:-1]
         text = None if entry.kind == "damage" else spelled(entry.item)
         if text is None:
-            yield ', "record": null, "raw": ' + json.dumps(entry.text) + f', "left": {entry.left}}}'
+            yield ', "record": null, "raw": ' + _dumps(entry.text) + f', "left": {entry.left}}}'
             continue
         yield ', "record": '
         for piece in text:
@@ -46,7 +46,7 @@ def json_object(
         yield ', "raw": null, "left": 0}'
     yield "\n]"
     for name, value in end().items():
-        yield f",\n{json.dumps(name)}: {json.dumps(value)}"
+        yield f",\n{_dumps(name)}: {_dumps(value)}"
     yield "}\n"
 
 
@@ -56,7 +56,7 @@ def json_lines(entries: Iterable[Entry], spelled: Spelled, *, ascii_text: bool =
         text = None if entry.kind == "damage" else spelled(entry.item)
         if text is None:
             damage = {**_row(entry), "raw": entry.text, "left": entry.left}
-            yield json.dumps({"refold_damage": damage}) + "\n"
+            yield _dumps({"refold_damage": damage}) + "\n"
             continue
         for piece in text:
             yield ascii_only(piece) if ascii_text else _HALVES.sub(_escaped, piece)
@@ -64,12 +64,16 @@ def json_lines(entries: Iterable[Entry], spelled: Spelled, *, ascii_text: bool =
 
 
 def ascii_only(text: str) -> str:
-    """Give the same JSON in ASCII: only strings can hold anything else."""
-    return text if text.isascii() else _NOT_ASCII.sub(_escaped, text)
+    """Give the same JSON in ASCII without DEL: only strings can hold anything else."""
+    return text if text.isascii() and "\x7f" not in text else _NOT_PLAIN.sub(_escaped, text)
+
+
+def _dumps(value: Json) -> str:
+    return json.dumps(value).replace("\x7f", r"\u007f")
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+    return _dumps(found[0])[1:-1]
 
 
 def _row(entry: Entry) -> dict[str, Json]:
