@@ -34,6 +34,12 @@ def let_go(driver: Driver | None) -> None:
     ended = getattr(driver, "exit_event", None)
     if isinstance(ended, threading.Event):
         ended.set()
+    # What is still in a buffer would fail at the very end, and that would be the exit code.
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def _nowhere(*_: str) -> None:

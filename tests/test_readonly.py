@@ -289,10 +289,10 @@ def test_the_system_sees_no_write_and_no_lock(
     calls = [line for line in log.read_text("utf-8", "replace").split("\n") if str(tree) in line]
 
     assert len(calls) >= 2, "strace saw nobody read the runs"
-    assert [line for line in calls if _writes(line)] == []
+    assert [line for line in calls if writes(line)] == []
 
 
-def _writes(call: str) -> bool:
+def writes(call: str) -> bool:
     """Say whether one traced call could change a file or take a lock; a cut one is told by its first half."""
     if " resumed>" in call:
         return False
@@ -304,13 +304,13 @@ def _writes(call: str) -> bool:
 
 
 def test_traced_calls_are_told_apart() -> None:
-    assert _writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_RDWR|O_CLOEXEC) = 3')
-    assert _writes('12 unlink("/runs/a.json") = 0')
-    assert _writes("12 flock(3</runs/a.lock>, LOCK_SH|LOCK_NB) = 0")
-    assert not _writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_RDONLY|O_NOFOLLOW|O_CLOEXEC) = 3')
-    assert not _writes("12 <... openat resumed>) = 9</runs/a.json>")
-    assert _writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_WRONLY <unfinished ...>')
-    assert not _writes("12 fcntl(3</runs/a.json>, F_GETFL) = 0x8000")
+    assert writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_RDWR|O_CLOEXEC) = 3')
+    assert writes('12 unlink("/runs/a.json") = 0')
+    assert writes("12 flock(3</runs/a.lock>, LOCK_SH|LOCK_NB) = 0")
+    assert not writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_RDONLY|O_NOFOLLOW|O_CLOEXEC) = 3')
+    assert not writes("12 <... openat resumed>) = 9</runs/a.json>")
+    assert writes('12 openat(AT_FDCWD</x>, "/runs/a.json", O_WRONLY <unfinished ...>')
+    assert not writes("12 fcntl(3</runs/a.json>, F_GETFL) = 0x8000")
 
 
 TAKES = """

@@ -150,7 +150,7 @@ def store(place: Path, texts: list[str], rng: random.Random) -> None:
     for path in sorted(runs.iterdir())[:5]:
         name, note, tag = rng.sample(said, 3)
         notes.update(path, functools.partial(msgspec.structs.replace, name=name, note=note, tags=(tag,)))
-    run("trash", sorted(runs.glob("h*.json"))[0].stem, "--yes", *_where(place), home=home)
+    run("trash", sorted(runs.glob("h*.json"))[0].stem, *_where(place), home=home)
 
 
 def _where(place: Path) -> list[str | Path]:

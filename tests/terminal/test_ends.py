@@ -110,7 +110,7 @@ def test_a_closed_window_ends_it(store: Path, home: Path, screen: str) -> None:
         _shown(terminal)
         terminal.hang_up()
 
-        assert terminal.ended(5) != 0
+        assert terminal.ended(5) == 128 + signal.SIGHUP
 
 
 @pytest.mark.parametrize("screen", ["runs", "run"])

@@ -1,0 +1,158 @@
+"""The full screen killed at a system call of what it was just told to do (design/safety.md 5, G1)."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults.goals import Goal, Share
+from tests.faults.home import screen, store
+from tests.faults.victims import STRACE, traces
+from tests.terminal.program import run
+from tests.terminal.terminal import Terminal
+
+from refold.core.journal_text import fold_bytes
+from refold.core.keeping import TRASH
+from refold.core.store.notes import NotesStore
+
+KILLS: dict[Share, int] = {"ci": 2, "quick": 14, "long": 2000}
+_TORN = "run-0.json"
+
+
+class Act(NamedTuple):
+    """What a person does, as texts to wait for and keys to press then."""
+
+    steps: tuple[tuple[str, tuple[str, ...]], ...]
+    calls: str
+    """What it does on the disk, at which it may die."""
+    begin: Callable[[Path], None] = lambda _place: None
+
+
+def _tear(place: Path) -> None:
+    path = place / "runs" / _TORN
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def _trash(place: Path) -> None:
+    done = run("trash", "run-0", "--only", "--root", place / "runs", home=place / "home")
+    assert done.returncode == 0, done.stderr
+
+
+def _damage(place: Path) -> None:
+    path = place / "runs" / _TORN
+    first, second, *rest = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([first, second[:-9], *rest]))
+
+
+_FIRST = "run-2"
+ACTS: dict[str, Act] = {
+    "fork": Act(((_FIRST, ("f",)), ("legal", ("enter",))), "link fsync copy_file_range rename flock"),
+    "star": Act(((_FIRST, ("*",)),), "rename fsync flock mkdir"),
+    "name": Act(((_FIRST, ("E",)), ("enter accept", ("a", "b", "enter"))), "rename fsync flock"),
+    "trash": Act(((_FIRST, ("x",)), ("enter do it", ("enter",))), "mkdir rename fsync flock"),
+    "restore": Act(((_FIRST, ("X",)), ("put back", ("u",))), "link rename unlink rmdir fsync flock", _trash),
+    "delete": Act(
+        ((_FIRST, ("X",)), ("put back", ("D",)), ("type delete", (*"delete", "enter"))),
+        "rename unlink rmdir fsync",
+        _trash,
+    ),
+    "export": Act(((_FIRST, ("e",)), ("enter write", ("enter",))), "fsync rename"),
+    "repair": Act(
+        ((_FIRST, ("home", "d")), ("Leave it as it is", ("m",)), ("enter do it", ("enter",))),
+        "ftruncate fsync link rename flock",
+        _tear,
+    ),
+    "salvage": Act(
+        ((_FIRST, ("home", "d")), ("Leave it as it is", ("s",)), ("enter do it", ("enter",))),
+        "link fsync rename flock",
+        _damage,
+    ),
+    "leave": Act(((_FIRST, ("enter",)), ("1 record", ("escape", "ctrl+q"))), "fsync rename mkdir"),
+}
+"""By name. The last one writes the caches."""
+
+
+def kills(goal: Goal, directory: Path, share: Share) -> None:
+    """Kill it again and again, each time in another act or at another call."""
+    rng = random.Random(goal.seed)
+    for number in range(KILLS[share]):
+        if goal.over:
+            break
+        name = list(ACTS)[(number + goal.seed) % len(ACTS)]
+        call = rng.choice(ACTS[name].calls.split()) if traces() else ""
+        at = rng.choice((1, 1, 1, 2, 3))
+        with goal.attempt(f"{number}: {name}, {call} {at}"):
+            _kill(goal, directory / "kill", name, call, at, rng)
+
+
+def _kill(goal: Goal, place: Path, name: str, call: str, at: int, rng: random.Random) -> None:
+    runs = store(place)
+    ACTS[name].begin(place)
+    before = _contents(place)
+    inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={at}"]
+    wrapped = [str(STRACE), "-f", "-qq", "-o", "/dev/null", *inject] if call else []
+    with screen(place, *wrapped) as terminal:
+        _act(terminal, name)
+        if not call and terminal.alive:
+            time.sleep(rng.random() * 0.1)
+            terminal.signal(signal.SIGKILL)
+        end = time.monotonic() + (3 if call else 10)
+        while terminal.alive and time.monotonic() < end:
+            terminal.pump(0.05)
+        goal.count("died", not terminal.alive)
+    _check(place, runs, name, before)
+
+
+def _act(terminal: Terminal, name: str) -> None:
+    """Do it by keys; the program may die on the way."""
+    for text, keys in ACTS[name].steps:
+        try:
+            terminal.wait(text, limit=40)
+        except AssertionError:
+            if terminal.alive:
+                raise
+            return
+        for key in keys:
+            if terminal.alive:
+                terminal.press(key, settle=0.15)
+
+
+def _contents(place: Path) -> dict[str, bytes]:
+    """Give every run there is by its name, wherever it lies."""
+    found = {}
+    for path in sorted((place / "runs").rglob("run-*.json")):
+        found[path.name] = path.read_bytes()
+    return found
+
+
+def _check(place: Path, runs: Path, name: str, before: dict[str, bytes]) -> None:
+    """Check that every run is there once and whole, and that what is made is whole or not there."""
+    after = _contents(place)
+    for run_name, data in before.items():
+        if name == "repair" and run_name == _TORN and after[run_name] != data:
+            (cut,) = runs.glob("run-0.*.torn")
+            assert after[run_name] + cut.read_bytes() == data
+        elif not (name == "delete" and run_name == _TORN):
+            assert after.get(run_name) == data, run_name
+        copies = [path for path in runs.rglob(run_name) if TRASH in path.parts]
+        both = (runs / run_name).exists() and bool(copies)
+        assert not both or copies[0].samefile(runs / run_name), f"{run_name} is there twice"
+    for path in runs.glob("[!.]*.json"):
+        if path.name != _TORN or name not in {"repair", "salvage"}:
+            fold_bytes(path.read_bytes(), hint="refold")
+    where = ("--only", "--root", runs)
+    listed = run("ls", "--json", *where, home=place / "home")
+    bare = run("ls", "--json", "--no-cache", *where, home=place / "home")
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout == bare.stdout
+    assert b"Traceback" not in listed.stderr
+    assert list(NotesStore(place / "home" / "state" / "refold" / "notes").troubles()) == []
+    said = run("trash", "--list", *where, home=place / "home")
+    assert said.returncode == 0, said.stderr
+    for out in place.glob("run-*.md"):
+        whole = run("export", "run-0", "--format", "md", *where, home=place / "home").stdout
+        assert out.read_bytes().split(b"\n")[-5:] == whole.split(b"\n")[-5:], "half an export"
