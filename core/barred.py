@@ -29,17 +29,32 @@ def barred_by(state: RunState, run_id: str, *, native: bool) -> Barred | None:
         run_id: what its file is called.
         native: it is in our own format.
     """
-    if state.completed:
-        return Barred("completed", "the run is completed: fork it to go on from some point")
-    if not native and state.run_id != run_id:
-        return Barred(
-            "renamed",
-            f"the run calls itself {state.run_id!a}, its file {run_id!a}: "
-            "its agent is given ids only where both are one",
-        )
+    at_once = barred_at_once(state.run_id, run_id, completed=state.completed, native=native)
+    if at_once is not None:
+        return at_once
     if state.last_stop_reason in WITHHOLDS and not state.interactive and ends_on_reply(state):
         why = "the model refused" if state.last_stop_reason == "refusal" else "the last reply was cut off"
         return Barred("ended", f"{why}, and nothing follows it: fork it with a new prompt instead")
+    return None
+
+
+def barred_at_once(own_id: str, run_id: str, *, completed: bool, native: bool) -> Barred | None:
+    """Say why a run leads nowhere as far as it can be told without its messages.
+
+    Args:
+        own_id: what it calls itself.
+        run_id: what its file is called.
+        completed: its last terminal record says so.
+        native: it is in our own format.
+    """
+    if completed:
+        return Barred("completed", "the run is completed: fork it to go on from some point")
+    if not native and own_id != run_id:
+        return Barred(
+            "renamed",
+            f"the run calls itself {own_id!a}, its file {run_id!a}: "
+            "its agent is given ids only where both are one",
+        )
     return None
 
 

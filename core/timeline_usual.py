@@ -1,14 +1,14 @@
 """Takes the lines that nothing is wrong with into a Timeline, many at once.
 
-Nearly all lines of a run are replies and results in their order. For those the rules of `timeline_builder`
-come to a few sums; whatever else a line is, the builder takes it.
+Nearly all lines of a run are replies and results in their order, and an end. For those the rules of
+`timeline_builder` come to a few sums; whatever else a line is, the builder takes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from refold.core.columns import ASSISTANT, ERROR, FOLDED, OPEN, REMOTE, RESULT, SEQUENCED
+from refold.core.columns import ASSISTANT, ERROR, FOLDED, OPEN, REMOTE, RESULT, SEQUENCED, TERMINAL
 from refold.core.formats.usual import Usual
 from refold.core.state import in_64_bits
 from refold.core.timeline import Timeline
@@ -98,6 +98,16 @@ class UsualLines:
                 timeline.columns.begin_turn(
                     fold.in_tokens, fold.out_tokens, fold.cache_read, fold.cache_create, item + len(rows) + 1
                 )
+            elif (end := found.terminal) is not None:
+                if found.protocol != usual.end:
+                    break
+                kind, reason = TERMINAL, end.reason
+                timeline.reasons.append((item + len(rows), reason))
+                fold.completed = reason == "completed"
+                if fold.assistant < 0:
+                    flags -= OPEN
+                if reason == "error":
+                    flags |= ERROR
             else:
                 break
             seen += 1
@@ -111,6 +121,8 @@ class UsualLines:
             )  # fmt: skip
             offset += size
             number += 1
+            if fold.completed:
+                break
         if rows:
             for column, values in zip(timeline.columns.by_item(), zip(*rows, strict=True), strict=True):
                 column.extend(values)

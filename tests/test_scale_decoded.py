@@ -350,3 +350,23 @@ def test_a_step_in_a_run_directory_reads_its_own_event(
 
         assert read_of(asked) <= 700
         assert len(asked) == 1
+
+
+def test_a_short_run_is_opened_and_read_once_for_its_row(
+    tmp_path: Path, decoded: list[int], asked: list[str]
+) -> None:
+    generate.small_runs(tmp_path / "runs", 12)
+    for path in (tmp_path / "runs").iterdir():
+        if path.stat().st_size > 16 * KILOBYTE:
+            path.unlink()  # it is shown before it is read in full
+    runs = [path.read_bytes() for path in (tmp_path / "runs").iterdir()]
+    asked.clear()
+    catalog = Catalog((Root(tmp_path / "runs", "refold", "--root"),), cache=None)
+    assert sum(row.complete for row in catalog.scan() if isinstance(row, RunSummary)) == len(runs) >= 8
+
+    assert len([call for call in asked if call.startswith(f"open {tmp_path / 'runs'}/")]) == len(runs)
+    assert read_of(asked) == sum(map(len, runs))
+    # All of it at once; that there is no more is seen when it is opened, and again at the end of its index.
+    assert len([call for call in asked if call.startswith("read")]) == 3 * len(runs)
+    # Each line once, and again the last replies, in which the last words are looked for.
+    assert len(decoded) <= sum(run.count(b"\n") for run in runs) + 2 * len(runs)

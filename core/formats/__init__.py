@@ -59,11 +59,15 @@ class Decoder(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """The quick reading of replies and results; None where there is none."""
+        """The quick reading of replies, results and ends; None where there is none."""
         ...
 
     def record(self, line: bytes) -> Record:
         """Decode one line strictly, as the original program would; raise BadRecord where it would fail."""
+        ...
+
+    def texts(self, line: bytes) -> tuple[str, ...]:
+        """Give the texts of a reply, none for any other record; raise BadRecord as `record` does."""
         ...
 
     def columns(self, line: bytes) -> Columns:
@@ -95,6 +99,10 @@ class Format(Protocol):
 
     def decoder(self, head: bytes) -> Decoder:
         """Give the decoder for a run whose file starts with these bytes."""
+        ...
+
+    def opens(self, head: bytes) -> bool:
+        """Say whether a file that starts with these bytes has its decoder, whatever follows them."""
         ...
 
     def meta(self, line: bytes) -> MetaRecord | None:

@@ -27,6 +27,8 @@ NEUTRAL_VERSION = 3
 FOLLOW_UP_VERSION = 2
 """The first version of fisk-ai whose runs hold user records."""
 
+_MOST_DECODERS = 16
+"""Versions whose decoder is kept: a file may name any."""
 _VERSION = re.compile(rb'"meta":\{"version":(-?[0-9]{1,18})[,}]')
 _NEUTRAL_BLOCKS = re.compile(rb'"content":\[\{"(?:text|thinking|tool_use|provider)":\{')
 
@@ -47,13 +49,22 @@ class JournalFormat:
         self._neutral_since = neutral_since
         self._neutral = Dialect(prefix, neutral=True, native=native)
         self._wire = Dialect(prefix, neutral=False, native=native)
+        self._decoders: dict[int, NeutralDecoder | WireDecoder] = {}
 
     def decoder(self, head: bytes) -> NeutralDecoder | WireDecoder:
         """Give the decoder for a run whose file starts with these bytes, by its first readable meta line."""
         return self.decoder_for(self._version(head))
 
     def decoder_for(self, version: int) -> NeutralDecoder | WireDecoder:
-        """Give the decoder for a version."""
+        """Give the decoder for a version; the runs of one version share theirs, for it remembers nothing."""
+        known = self._decoders.get(version)
+        if known is None:
+            if len(self._decoders) >= _MOST_DECODERS:
+                self._decoders.clear()
+            known = self._decoders[version] = self._new_decoder(version)
+        return known
+
+    def _new_decoder(self, version: int) -> NeutralDecoder | WireDecoder:
         # Each kind of run imports its own decoder: an opened run has but one.
         if self._is_neutral(version):
             from refold.core.formats.neutral_decoder import NeutralDecoder
@@ -62,6 +73,11 @@ class JournalFormat:
         from refold.core.formats.wire_decoder import WireDecoder
 
         return WireDecoder(self._wire, version, self.supported)
+
+    def opens(self, head: bytes) -> bool:
+        """Say whether a file that starts with these bytes has its decoder, whatever follows them."""
+        end = head.find(b"\n")
+        return end >= 0 and self._strict_meta(head[:end]) is not None
 
     def meta(self, line: bytes) -> MetaRecord | None:
         """Read a meta record leniently for a list; None where the line is none."""

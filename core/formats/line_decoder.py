@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from refold.core.blocks import result_is_error
+from refold.core.blocks import read_blocks, result_is_error
 from refold.core.formats import CallColumns, Columns
 from refold.core.formats.exact import Dialect, read
 from refold.core.formats.usual import Usual
@@ -44,11 +44,18 @@ class LineDecoder(ABC):
     @property
     @abstractmethod
     def usual(self) -> Usual:
-        """The quick reading of replies and results."""
+        """The quick reading of replies, results and ends."""
 
     @abstractmethod
     def record(self, line: bytes) -> Record:
         """Decode one line strictly; raise BadRecord where the original would fail."""
+
+    def texts(self, line: bytes) -> tuple[str, ...]:
+        """Give the texts of a reply, none for any other record; raise BadRecord as `record` does."""
+        record = self.record(line)
+        if not isinstance(record, AssistantRecord):
+            return ()
+        return tuple(block.text for block in read_blocks(record.message.content) if block.kind == "text")
 
     @abstractmethod
     def columns(self, line: bytes) -> Columns:

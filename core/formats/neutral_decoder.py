@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from refold.core.formats import CallColumns, Columns
+from refold.core.formats.exact import seems_meta
 from refold.core.formats.gojson import keep_spelling
 from refold.core.formats.line_decoder import LineDecoder, text_of
 from refold.core.formats.neutral import thinking_json
@@ -35,12 +36,12 @@ class NeutralDecoder(LineDecoder):
 
     @property
     def usual(self) -> Usual:
-        """The quick reading of replies and results."""
-        return Usual(read_neutral_lines, self._assistant, self._result, timed=False)
+        """The quick reading of replies, results and ends."""
+        return Usual(read_neutral_lines, self._assistant, self._result, self._terminal, timed=False)
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""
-        found = read_neutral(line)
+        found = None if seems_meta(line) else read_neutral(line)
         if found is None:
             return self._exact_columns(line)
         if (answer := found.tool_result) is not None:
@@ -72,7 +73,7 @@ class NeutralDecoder(LineDecoder):
 
     def record(self, line: bytes) -> Record:
         """Decode one line strictly; raise BadRecord where the original would fail."""
-        found = read_neutral(line)
+        found = None if seems_meta(line) else read_neutral(line)
         if found is not None:
             try:
                 record = self._quick_record(found)

@@ -110,6 +110,7 @@ class NeutralLine(Struct, forbid_unknown_fields=True, gc=False):
 
     time: ClassVar[None] = None
     """Records of this version have none."""
+    terminal: ClassVar[None] = None
     seq: int
     protocol: str
     assistant: AssistantPart | None = None

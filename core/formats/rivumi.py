@@ -55,6 +55,10 @@ class EventDecoder:
         created = event.created_at
         return UnknownRecord(event.event_type, event.sequence, created if isinstance(created, str) else None)
 
+    def texts(self, line: bytes) -> tuple[str, ...]:
+        """Give nothing: what the model wrote stands in the data of its event."""
+        return ()
+
     def columns(self, line: bytes) -> Columns:
         """Give the kind and the sequence of an event; raise BadRecord where the line is none."""
         event = self.event(line)
@@ -90,6 +94,10 @@ class EventFormat:
     def decoder(self, head: bytes) -> EventDecoder:
         """Give the decoder; all generations write the same lines."""
         return EventDecoder()
+
+    def opens(self, head: bytes) -> bool:
+        """Say yes: the decoder is known before anything is read."""
+        return True
 
     def meta(self, line: bytes) -> MetaRecord | None:
         """Give nothing: what a run began with stands in its request and its manifest."""

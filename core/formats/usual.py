@@ -1,4 +1,4 @@
-"""What the quick readings of all versions give alike: replies and results in the writer's own shape."""
+"""What the quick readings of all versions give alike: replies, results and ends in the writer's own shape."""
 
 from __future__ import annotations
 
@@ -53,8 +53,14 @@ class UsualAnswer(Protocol):
         ...
 
 
+class UsualEnd(Protocol):
+    """The payload of an end."""
+
+    reason: str
+
+
 class UsualLine(Protocol):
-    """A line with a reply, a result, or neither."""
+    """A line with a reply, a result, an end, or none of them."""
 
     seq: int
     protocol: str
@@ -74,6 +80,11 @@ class UsualLine(Protocol):
         """The payload of a result."""
         ...
 
+    @property
+    def terminal(self) -> UsualEnd | None:
+        """The payload of an end; None in a version whose ends are read exactly."""
+        ...
+
 
 class Usual(NamedTuple):
     """The quick reading of a version: what `Decoder.columns` finds, without a value for each line."""
@@ -84,5 +95,7 @@ class Usual(NamedTuple):
     """The protocol id of a reply."""
     answer: str
     """The protocol id of a result."""
+    end: str
+    """The protocol id of an end."""
     timed: bool
     """Whether records of this version have a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from refold.core.formats import CallColumns, Columns
+from refold.core.formats.exact import seems_meta
 from refold.core.formats.line_decoder import LineDecoder, text_of
 from refold.core.formats.usual import Usual
 from refold.core.formats.wire_quick import WireLine, read_wire, read_wire_lines
@@ -25,12 +26,14 @@ class WireDecoder(LineDecoder):
 
     @property
     def usual(self) -> Usual:
-        """The quick reading of replies and results."""
-        return Usual(read_wire_lines, self._assistant, self._result, timed=self.dialect.native)
+        """The quick reading of replies, results and ends."""
+        return Usual(
+            read_wire_lines, self._assistant, self._result, self._terminal, timed=self.dialect.native
+        )
 
     def columns(self, line: bytes) -> Columns:
         """Decode just what the index needs; raise BadRecord where the line is no record."""
-        found = read_wire(line)
+        found = None if seems_meta(line) else read_wire(line)
         if found is None:
             return self._exact_columns(line)
         time = found.time if self.dialect.native else None
@@ -67,7 +70,7 @@ class WireDecoder(LineDecoder):
 
     def record(self, line: bytes) -> Record:
         """Decode one line strictly; raise BadRecord where the original would fail."""
-        found = read_wire(line)
+        found = None if seems_meta(line) else read_wire(line)
         if found is not None:
             try:
                 record = self._quick_record(found, line)
@@ -76,6 +79,17 @@ class WireDecoder(LineDecoder):
             if record is not None:
                 return record
         return self._exact(line)
+
+    def texts(self, line: bytes) -> tuple[str, ...]:
+        """Give the texts of a reply, none for any other record; raise BadRecord as `record` does."""
+        found = read_wire(line)
+        if found is not None and (reply := found.assistant) is not None and found.protocol == self._assistant:
+            parts = [block.text for block in reply.message.content if block.type == "text"]
+            try:
+                return tuple([text_of(_ANY.decode(memoryview(part))) for part in parts])
+            except (msgspec.MsgspecError, RecursionError):
+                pass
+        return super().texts(line)
 
     def calls(self, content: tuple[Json, ...] | None) -> tuple[tuple[str, str, Json], ...]:
         """Give id, name and input of each block of the type `tool_use`; server calls do not count."""

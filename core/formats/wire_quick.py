@@ -153,18 +153,21 @@ def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
             _made.clear()
     usual = 0
     for line, one in zip(lines, found, strict=False):
+        hidden = 0
         if (answer := one.tool_result) is not None:
             usual += 1
-            hidden = len(line) - _bytes_of_texts(answer.result)
+            # A line that has no more bytes than that in all hides no deep value.
+            if len(line) > FLAT:
+                hidden = len(line) - _bytes_of_texts(answer.result)
         elif (payload := one.assistant or one.user) is not None:
             usual += 2
-            hidden = _hidden_bytes(payload.message.content)
+            if len(line) > FLAT:
+                hidden = _hidden_bytes(payload.message.content)
         elif one.terminal is not None:
             usual += 1
-            hidden = 0
         else:
             break
-        if hidden > FLAT or not 0 < one.seq <= MAX_SEQ:
+        if (hidden > FLAT and too_deep(line)) or not 0 < one.seq <= MAX_SEQ:
             break
     else:
         if made == usual:
@@ -195,11 +198,12 @@ def _hidden_bytes(blocks: list[BlockPart]) -> int:
     """Count the bytes of a message in which anything may stand: inputs, and texts that are none."""
     size = 0
     for block in blocks:
-        for part in (block.input, block.text, block.thinking):
-            if part is not _EMPTY:
-                view = memoryview(part)
-                if view[0] != _QUOTE:
-                    size += len(view)
-        if not isinstance(block.content, str):
-            size += sum(len(memoryview(item.text)) for item in block.content)
+        if (part := block.text) is not _EMPTY and (view := memoryview(part))[0] != _QUOTE:
+            size += len(view)
+        if (part := block.input) is not _EMPTY and (view := memoryview(part))[0] != _QUOTE:
+            size += len(view)
+        if (part := block.thinking) is not _EMPTY and (view := memoryview(part))[0] != _QUOTE:
+            size += len(view)
+        if (content := block.content) and not isinstance(content, str):
+            size += sum([len(memoryview(item.text)) for item in content])
     return size

@@ -355,7 +355,7 @@ class Catalog:
                 continue
             found = shelf.candidate(slot)
             if found.size <= (_SHORT if number < _FIRST else LONG) or odd_kind(found.mode):
-                yield from self._read(shelf, slot, now, Progress(done, len(unread)))
+                yield from self._read(shelf, slot, found, now, Progress(done, len(unread)))
                 done += 1
                 continue
             later.append((shelf, slot))
@@ -367,12 +367,13 @@ class Catalog:
                 if not one[0].is_done(one[1]):
                     yield from self._read_session(one[0], one[1], now, progress)
             elif not one[0].is_done(one[1]):
-                yield from self._read(one[0], one[1], now, progress)
+                yield from self._read(one[0], one[1], one[0].candidate(one[1]), now, progress)
             done += 1
 
-    def _read(self, shelf: Shelf, slot: Slot, now: _Pass, progress: Progress) -> Iterator[Item]:
+    def _read(
+        self, shelf: Shelf, slot: Slot, found: Candidate, now: _Pass, progress: Progress
+    ) -> Iterator[Item]:
         """Read a run in full and tell its row."""
-        found = shelf.candidate(slot)
         settled = list_cache.is_settled(found, now.looked_ns)
         try:
             row = yield from self._summary(found, shelf.hint, progress, settled=settled)

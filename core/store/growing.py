@@ -67,9 +67,9 @@ class GrowingIndex:
         self._head = self._read_head()
         self.format: Format = self._format()
         self.decoder: Decoder = self.format.decoder(self._head)
-        self._has_decoder = len(self._head) >= HEAD_BYTES
+        self._has_decoder = self._is_decisive(self._head)
         self._builder: AnyBuilder = self._new_builder()
-        self._scanner = Scanner(self._pread)
+        self._scanner = self._new_scanner()
         self._has_tail = False
         self._before_tail = 0
         self._foot = b""
@@ -215,6 +215,13 @@ class GrowingIndex:
     def _new_builder(self) -> AnyBuilder:
         return Builder(self.decoder)
 
+    def _new_scanner(self) -> Scanner:
+        """Begin at the start of the file: a short one is read already."""
+        return Scanner(self._pread, held=self._head if len(self._head) < HEAD_BYTES else b"")
+
+    def _is_decisive(self, head: bytes) -> bool:
+        return len(head) >= HEAD_BYTES or self.format.opens(head)
+
     def _feed(self, line: Line) -> None:
         length = line.length if line.is_huge else None
         self._changes += 1
@@ -226,18 +233,18 @@ class GrowingIndex:
             self._has_decoder = True
             return
         head = self._read_head()
-        self._has_decoder = len(head) >= HEAD_BYTES
         if head == self._head:
             return
         self._head = head
         self.format = format_of(head, hint=self._hint)
+        self._has_decoder = self._is_decisive(head)
         decoder = self.format.decoder(head)
         changed = (type(decoder), decoder.version) != (type(self.decoder), self.decoder.version)
         self.decoder = self._builder.decoder = decoder
         if changed and self.timeline.items and isinstance(self._builder, Builder):
             self._changes += 1
             self._builder.clear()
-            self._scanner = Scanner(self._pread)
+            self._scanner = self._new_scanner()
 
     def _take_back_tail(self) -> None:
         if self._has_tail:
@@ -254,7 +261,9 @@ class GrowingIndex:
             )
             self._has_tail = True
         self.complete = True
-        self._foot = self._foot_bytes(self._scanner.offset)
+        end = self._scanner.offset
+        held = self._scanner.held(max(0, end - _FOOT), end)
+        self._foot = self._foot_bytes(end) if held is None else held
         now = os.fstat(self._fd)
         if now.st_size == self._known_size:
             self.mtime = now.st_mtime

@@ -6,10 +6,10 @@ Nothing here writes, locks or holds a payload. All calls are made from one threa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from refold.core.blocks import read_blocks, result_is_denial
 from refold.core.columns import DAMAGE, META, RECOVERED
@@ -27,6 +27,8 @@ from refold.core.timeline_state import state_at
 
 if TYPE_CHECKING:
     from refold.core.store.session_reader import SessionReader
+
+_Found = TypeVar("_Found")
 
 
 class RunReader(GrowingIndex):
@@ -105,7 +107,7 @@ class RunReader(GrowingIndex):
         for item in range(min(self.timeline.items, META_WITHIN)):
             if self.timeline.columns.kind[item] == META:
                 try:
-                    record = self.record(item)
+                    record = self._read(item, self._as_indexed(item), self.decoder.record)
                 except BadRecord:
                     continue
                 return record if isinstance(record, MetaRecord) else None
@@ -144,17 +146,33 @@ class RunReader(GrowingIndex):
         Raises:
             BadRecord: the bytes are no record, or no longer the ones that were indexed.
         """
+        return self._read(item, self.raw(item), self.decoder.record)
+
+    def texts(self, item: int) -> tuple[str, ...]:
+        """Give the texts of a reply as they were when it was indexed, none for any other record.
+
+        Raises:
+            BadRecord: as `record`.
+        """
+        return self._read(item, self._as_indexed(item), self.decoder.texts)
+
+    def _as_indexed(self, item: int) -> bytes:
+        """Give the bytes of an item as the index saw them, from the file where they are long past."""
+        span = self.timeline.span(item)
+        held = self._scanner.held(span.start, span.end)
+        return self.raw(item) if held is None else held
+
+    def _read(self, item: int, raw: bytes, decode: Callable[[bytes], _Found]) -> _Found:
         if self.timeline.columns.kind[item] == DAMAGE:
             raise BadRecord("these bytes are no record")
-        raw = self.raw(item)
         try:
-            return self.decoder.record(raw)
+            return decode(raw)
         except BadRecord:
             hole = self.hole(item)
             if hole is None:
                 raise
             start = self.timeline.span(item).start
-            return self.decoder.record(without(raw, hole[0] - start, hole[1] - start))
+            return decode(without(raw, hole[0] - start, hole[1] - start))
 
     def asked(self, item: int, line: bytes) -> tuple[tuple[int, str, Json], ...]:
         """Give the calls that an item asks for: what `Timeline.answered` names them by, tool, arguments.

@@ -145,7 +145,11 @@ def _may_hold_a_run(entry: os.DirEntry[str]) -> bool:
 
 def _stretch(chunk: list[os.DirEntry[str]], directory: Path, *, of_directories: bool) -> Stretch:
     runs = [entry for entry in chunk if entry.name.endswith(SUFFIX)]
-    odd = [entry for entry in runs if _may_hold_a_run(entry)]
+    try:
+        odd = [entry for entry in runs if not entry.is_file(follow_symlinks=False)]
+    except OSError:
+        odd = runs
+    odd = [entry for entry in odd if _may_hold_a_run(entry)]
     if odd:
         # A run directory may be called like a journal.
         runs_inside = {entry for entry in odd if of_directories or is_run_directory(directory / entry.name)}

@@ -111,14 +111,15 @@ class Skeleton:
 class Scanner:
     """Reads lines from a position on; asked again after the file has grown, it goes on where it stopped."""
 
-    def __init__(self, read: Read, *, offset: int = 0, number: int = 1) -> None:
+    def __init__(self, read: Read, *, offset: int = 0, number: int = 1, held: bytes = b"") -> None:
+        """Begin at a place in a file; `held` is what was read from there on, if anything was."""
         self._read = read
-        self._chunk = b""
-        self._lines = BytesIO()
+        self._chunk = held
+        self._lines = BytesIO(held)
         """The same bytes, to be cut into many lines at once."""
         self._cut = 0
         """Where the next line starts in the chunk."""
-        self._end = offset
+        self._end = offset + len(held)
         """File position after the chunk."""
         self.offset = offset
         """Where the next line starts in the file."""
@@ -159,6 +160,11 @@ class Scanner:
         self._cut += size
         self.offset += size
         self.number += len(lines)
+
+    def held(self, start: int, end: int) -> bytes | None:
+        """Give bytes of the file as they were read, None where they are not all at hand any more."""
+        first = self._end - len(self._chunk)
+        return self._chunk[start - first : end - first] if first <= start <= end <= self._end else None
 
     @property
     def waiting(self) -> bool:

@@ -27,7 +27,6 @@ from refold.core.store import index_cache
 from refold.core.store.files import open_error, open_regular, shown
 from refold.core.store.growing import Change
 from refold.core.store.reader import RunReader
-from refold.core.store.scan import Scanner
 from refold.core.store.session_files import part_of, read_run
 from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_run_directory
 
@@ -126,7 +125,7 @@ class SessionReader(RunReader):
                     return False
         except (msgspec.MsgspecError, ValueError, LookupError):
             self._builder = self._new_builder()
-            self._scanner = Scanner(self._pread)
+            self._scanner = self._new_scanner()
         self._restoring = None
         return super().step(max(0.0, until - time.perf_counter()))
 

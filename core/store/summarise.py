@@ -7,14 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from refold.core.barred import barred_by
-from refold.core.blocks import read_blocks
+from refold.core.barred import WITHHOLDS, barred_at_once, barred_by
 from refold.core.columns import RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES, is_damage
 from refold.core.formats import HEAD_BYTES
 from refold.core.formats.registry import by_name, format_of
-from refold.core.records import AssistantRecord, MetaRecord
+from refold.core.records import MetaRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import Counters
 from refold.core.status import Facts, derive
@@ -72,9 +71,18 @@ def _barred(found: Candidate, reader: RunReader) -> str:
     error = reader.timeline.strict_error
     if error is not None:
         return str(error)
+    timeline, meta = reader.timeline, reader.meta or MetaRecord()
+    last = timeline.strict_item(timeline.items - 1)
     native = by_name(reader.format.name).keeps_lineage
+    end = timeline.terminal(last)
+    completed = end is not None and end[1] == "completed"
+    reason = barred_at_once(meta.run_id, found.stem, completed=completed, native=native)
+    if reason is not None:
+        return reason.message
+    if timeline.stop_reason(last) not in WITHHOLDS:
+        return ""  # as nearly every run: nothing more has to be read
     try:
-        reason = barred_by(reader.state_at(reader.timeline.items - 1), found.stem, native=native)
+        reason = barred_by(reader.state_at(last), found.stem, native=native)
     except BadRecord:
         # It changed meanwhile, and will be read again.
         return ""
@@ -226,12 +234,9 @@ def _last_words(reader: RunReader) -> str:
 
 def _words(reader: RunReader, item: int) -> str:
     try:
-        record = reader.record(item)
+        texts = [text.strip() for text in reader.texts(item)]
     except BadRecord:
         return ""
-    if not isinstance(record, AssistantRecord):
-        return ""
-    texts = (block.text.strip() for block in read_blocks(record.message.content) if block.kind == "text")
     return "\n".join(text for text in texts if text)
 
 
