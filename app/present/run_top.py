@@ -117,5 +117,6 @@ def top_right(
     elif line:
         cells += [Cell(Safe("line "), "dim"), Cell(Safe(units.grouped(line)), "strong")]
     if last is not None:
-        cells.append(Cell(Safe(f" / {last}"), "dim"))
+        # A line is counted otherwise than a sequence: "line 7 / 4" would be no place at all.
+        cells.append(Cell(Safe(f" / {last}" if seq is not None else f"  last seq {last}"), "dim"))
     return tuple(cells)
