@@ -79,6 +79,7 @@ def in_terminal(
     *,
     cwd: str,
     suspend: Callable[[], AbstractContextManager[None]],
+    advice: str = "",
     after: Callable[[], None] | None = None,
 ) -> Ended:
     """Give a child the terminal that the full screen has; blocks the event loop until it has ended.
@@ -89,6 +90,7 @@ def in_terminal(
         command: the argument list, shown before it runs.
         cwd: where it is started.
         suspend: `App.suspend`.
+        advice: what is to be known before the child covers the terminal; a key is waited for.
         after: called once the child has ended, before a key is waited for.
     """
     problem = _problem(command, cwd)
@@ -100,7 +102,7 @@ def in_terminal(
     try:
         with suspend():
             try:
-                ended = _visit(command, cwd, after)
+                ended = _visit(command, cwd, advice, after)
             except BaseException as error:  # Textual's suspend has no finally.
                 ended = Ended(None, problem=f"{type(error).__name__}: {error}")
     except SuspendNotSupported:
@@ -134,10 +136,13 @@ def _problem(command: Sequence[str], cwd: str) -> str:
     return problem_of(runnable(command)[0], cwd) if command else "there is no command for it"
 
 
-def _visit(command: Sequence[str], cwd: str, after: Callable[[], None] | None) -> Ended:
+def _visit(command: Sequence[str], cwd: str, advice: str, after: Callable[[], None] | None) -> Ended:
     """Show the command, run it, and keep what it said on the screen where it failed."""
     _say(f"$ cd {line(spelled([cwd]))} && {line(spelled(command))}")
     with _deaf():
+        if advice:
+            _say(f"{line(advice)}\nPress Enter to start {line(command[0])}.")
+            _await_enter()
         with _terminal_kept():
             ended = _run(command, cwd)
         if after is not None:

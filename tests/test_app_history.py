@@ -353,13 +353,17 @@ def test_a_conversation_and_the_plan_of_a_fork(
 def test_r_gives_the_terminal_to_its_own_program(store: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "rivumi").write_text('#!/bin/sh\necho "rivumi was started with $# arguments"\n')
+    (tools / "rivumi").write_text('#!/bin/sh\necho "rivumi was started with $# arguments"\nread answer\n')
     (tools / "rivumi").chmod(0o755)
     given = environment(tmp_path)
     given["PATH"] = f"{tools}:{given['PATH']}"
     with Terminal(refold("history", "0a", "--only", "--root", store), env=given) as terminal:
         terminal.wait("Prompt of turn 3", limit=30)
         terminal.press("r", settle=0.1)
+        terminal.wait(f"In rivumi, type /resume {PARSER}")
+        terminal.wait("Press Enter to start rivumi")
+        assert "rivumi was started" not in terminal.text
+        terminal.press("enter", settle=0.1)
         terminal.wait("rivumi was started with 0 arguments")
         terminal.press("enter", settle=0.1)
         terminal.wait("rivumi ended with exit code 0")

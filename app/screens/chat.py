@@ -128,7 +128,7 @@ class ChatScreen(Screen[None]):
         self.notify(text, title="Sent to the clipboard of the terminal")
 
     def action_resume(self) -> None:
-        """Start its own program in the terminal; what resumes the conversation there is in the clipboard."""
+        """Start its own program in the terminal, and say first what resumes the conversation there."""
         from refold.app.launch import in_terminal
 
         if self.app.screen is not self:
@@ -136,7 +136,8 @@ class ChatScreen(Screen[None]):
         text = present.goes_on(self.conversation)
         self.app.copy_to_clipboard(text)
         name = present.program(self.conversation, str(self._path))
-        ended = in_terminal([name], cwd=str(Path.cwd()), suspend=self.app.suspend)
+        advice = f"In {name}, type {text} (in the clipboard)"
+        ended = in_terminal([name], cwd=str(Path.cwd()), suspend=self.app.suspend, advice=advice)
         self._read_again()
         said = (
             f"{name} {ended.sentence}. There, type {text}" if not ended.fine else f"{name} {ended.sentence}"
