@@ -107,9 +107,14 @@ def _replay(parser: Parser) -> None:
 def _verify(parser: Parser) -> None:
     parser.description = (
         "Decode every record strictly and print what is wrong, one finding a line:\n"
-        "file:line:byte: severity code: sentence. Exit code 1 where there is an error or a warning."
+        "file:line:byte: severity code: sentence. Exit code 1 where there is an error or a warning.\n"
+        "What was looked at before is known by its hashes in the cache: where a run is no longer the same,\n"
+        "that is an error until --accept."
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    parser.add_argument(
+        "--accept", action="store_true", help="take a run whose history was rewritten as it is now"
+    )
     json_option(parser, "one object a finding and line")
 
 

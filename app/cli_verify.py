@@ -12,6 +12,7 @@ from refold.app.cli_run import open_run
 from refold.app.lines import Cell, Role
 from refold.app.present.units import plural
 from refold.app.safe import Safe, line
+from refold.app.seen_before import ANY_LENGTH, rewritten_in
 from refold.app.settings import Settings
 from refold.core.errors import NotPermitted, NotRegular, RefoldError
 from refold.core.examine import examine
@@ -29,7 +30,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         try:
             with open_run(name, settings) as reader:
                 path = str(told_path(reader.path))
-                for finding in examine(reader):
+                rewritten = rewritten_in(reader, settings, longest=ANY_LENGTH, accept=arguments.accept)
+                for finding in examine(reader, rewritten):
                     counts[finding.severity] += 1
                     if finding.severity != "info":
                         worst = max(worst, REFUSED)

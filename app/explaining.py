@@ -14,18 +14,30 @@ import msgspec
 from refold.app.agents import RunAgent, agent_of
 from refold.app.forking import notes_of
 from refold.app.resuming import answered
+from refold.app.seen_before import rewritten_in
 from refold.core.calls_made import JournalCalls
+from refold.core.examine import rewritten_finding
 from refold.core.patterns import Patterns, limits_of, look_for
-from refold.core.postmortem import Postmortem, as_it_is, examine_stopped
+from refold.core.postmortem import Postmortem, as_it_is, examine_stopped, with_rewritten
 from refold.core.store.postmortem import known_of
 from refold.core.store.resume import facts_of
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.findings import Finding
     from refold.core.postmortem import Let
     from refold.core.resume import ResumeFacts
     from refold.core.store.reader import RunReader
-    from refold.core.store.session_reader import SessionReader
+
+
+def look_back(reader: RunReader, settings: Settings) -> Finding | None:
+    """Say where a run, indexed to its end, is no longer what was seen of it before.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    found = rewritten_in(reader, settings)
+    return None if found is None else rewritten_finding(reader.timeline, found)
 
 
 def facts_from(reader: RunReader, settings: Settings) -> tuple[RunAgent, ResumeFacts]:
@@ -56,6 +68,13 @@ def explained(reader: RunReader, facts: ResumeFacts, let: Let = as_it_is) -> Pos
     return examine_stopped(known_of(reader, facts), reader.bytes_at, let)
 
 
+def remembered(post: Postmortem, rewritten: Finding | None, reader: RunReader) -> Postmortem:
+    """Add to an explanation that the run is no longer what was seen of it before, where that is so."""
+    if rewritten is None:
+        return post
+    return with_rewritten(post, rewritten, reader.timeline, reader.bytes_at)
+
+
 def patterns_in(reader: RunReader, facts: ResumeFacts) -> Iterator[Patterns | None]:
     """Look for what keeps happening in a journal, in small steps; the last one gives what was found."""
     chat = reader.meta is not None and reader.meta.interactive
@@ -78,19 +97,16 @@ def explain(
         StoreError: it cannot be read.
     """
     reader.index_all()
+    rewritten = look_back(reader, settings)
     if reader.session is not None:
-        return _explain_session(reader.session, settings, let, time.time() if now is None else now)
+        from refold.app.session_postmortem import patterns_of_run, session_postmortem
+
+        now = time.time() if now is None else now
+        post = session_postmortem(reader.session, settings, now, let)
+        return remembered(post, rewritten, reader), _found(patterns_of_run(reader.session, now))
     agent, facts = facts_from(reader, settings)
     post = explained(reader, told(agent, facts, settings), let)
-    return post, _found(patterns_in(reader, facts))
-
-
-def _explain_session(
-    session: SessionReader, settings: Settings, let: Let, now: float
-) -> tuple[Postmortem, Patterns]:
-    from refold.app.session_postmortem import patterns_of_run, session_postmortem
-
-    return session_postmortem(session, settings, now, let), _found(patterns_of_run(session, now))
+    return remembered(post, rewritten, reader), _found(patterns_in(reader, facts))
 
 
 def _found(looking: Iterator[Patterns | None]) -> Patterns:

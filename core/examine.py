@@ -32,6 +32,8 @@ from refold.core.recover import LONGEST, recover
 from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.shapes import Shape, record_shape
 from refold.core.store.reader import RunReader
+from refold.core.store.seen import Rewritten
+from refold.core.timeline import Timeline
 
 _SHOWN = 80
 _LARGEST = 256 << 20
@@ -71,18 +73,26 @@ class _Waiting(NamedTuple):
     """The last sequence before it at which a fork is legal."""
 
 
-def examine(reader: RunReader) -> Iterator[Finding]:
+def examine(reader: RunReader, rewritten: Rewritten | None = None) -> Iterator[Finding]:
     """Give everything that is wrong with a run, or worth knowing, from its first byte to its last.
+
+    Args:
+        reader: The open run.
+        rewritten: Where it is no longer what was seen before, where that is known.
 
     Raises:
         Unreadable: the system answers a read with an error.
     """
     if reader.session is not None:
+        if rewritten is not None:
+            yield rewritten_finding(reader.index_all(), rewritten)
         yield from reader.session.examine()
         return
     native = reader.format.name == "refold"
     examination = Examination(reader.decoder, reader.run_id, native=native)
     yield from examination.mode(reader.mode)
+    if rewritten is not None:
+        yield from examination.rewritten(rewritten)
     for line in reader.lines():
         if line.is_huge and line.length <= _LARGEST:
             whole = reader.bytes_at(line.offset, line.length)
@@ -92,6 +102,25 @@ def examine(reader: RunReader) -> Iterator[Finding]:
             whole, _Place(None, line.number, line.offset, line.offset + line.length), ended=line.terminated
         )
     yield from examination.end(reader.size)
+
+
+def rewritten_finding(timeline: Timeline, found: Rewritten) -> Finding:
+    """Give the finding for a run that is no longer what was seen before; its index is complete."""
+    entry = CODES["E_REWRITTEN"]
+    last = timeline.legal_fork(timeline.items - 1) if timeline.items else None
+    allowed = Allowed(view=True, fork_to=last, resume=last is not None and timeline.strict_error is None)
+    message = f"{entry.meaning}: {found.reason}"
+    return Finding(
+        "E_REWRITTEN",
+        entry.severity,
+        None,
+        found.line,
+        found.start,
+        found.end,
+        message,
+        entry.remedy,
+        allowed,
+    )
 
 
 class Examination:
@@ -141,6 +170,10 @@ class Examination:
         if mode & 0o077:
             bits = f"mode {stat.S_IMODE(mode):04o}"
             yield from self._note("E_BAD_MODE", _Place(None, 0, 0, 0), bits)
+
+    def rewritten(self, found: Rewritten) -> Iterator[Finding]:
+        """Say that bytes which were seen before are others now."""
+        yield from self._note("E_REWRITTEN", _Place(None, found.line, found.start, found.end), found.reason)
 
     def line(self, text: bytes, place: _Place, *, ended: bool) -> Iterator[Finding]:
         """Take the next line.

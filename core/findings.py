@@ -99,7 +99,9 @@ CODES: dict[str, Code] = {
     "E_NOT_REGULAR": Code("error", "not a regular file", "open the file it leads to by its own path"),
     "E_PERM": Code("error", "not permitted to read", "ask its owner for read permission"),
     "E_REWRITTEN": Code(
-        "error", "history was rewritten", "what was seen before is no longer what the file says"
+        "error",
+        "history was rewritten since it was last looked at",
+        "find out who changed it; 'refold verify --accept' takes it as it is now",
     ),
     "E_LOCKED": Code("error", "held by another process", "wait, or look at it read-only"),
     "E_LOCK_UNSURE": Code("error", "nobody can say who holds it", "make sure that no agent is running on it"),
@@ -144,7 +146,9 @@ def is_damage(code: str) -> bool:
 
 def forks_before(code: str) -> bool:
     """Say whether a fork has to stand before the line of a finding: its record cannot be taken along."""
-    return CODES[code].severity == "error" or code in {"E_TORN_TAIL", "E_DUP_KEY"}
+    # What was rewritten may be sound in itself: a fork takes what the file says now.
+    error = CODES[code].severity == "error" and code != "E_REWRITTEN"
+    return error or code in {"E_TORN_TAIL", "E_DUP_KEY"}
 
 
 def blocks_resume(code: str) -> bool:

@@ -192,6 +192,18 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = 
     )
 
 
+def with_rewritten(
+    post: Postmortem, finding: Finding, timeline: Timeline, peek: Callable[[int, int], bytes]
+) -> Postmortem:
+    """Give the same for a run that is no longer what was seen of it before."""
+    at = next((item for item in range(timeline.items) if timeline.span(item).end > finding.start), -1)
+    first = Damage(finding, at, peek(finding.start, min(PEEK, finding.end - finding.start)), finding.start)
+    happened = f"{post.verdict.happened} Beware: {finding.message} (line {finding.line:,})."
+    return msgspec.structs.replace(
+        post, damage=(first, *post.damage), verdict=post.verdict._replace(happened=happened)
+    )
+
+
 def _through(known: Known, let: Let) -> Known:
     """Give the same with another message of its end."""
     terminal = known.state.terminal if known.state is not None else None

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from refold.app import keys
-from refold.app.explaining import explained, facts_from, patterns_in, told
+from refold.app.explaining import explained, facts_from, look_back, patterns_in, remembered, told
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Line
 from refold.app.loading import SLICE, aside, others_first, slices
@@ -153,17 +153,22 @@ class PostmortemScreen(GoingOnScreen):
 
     async def _explain_journal(self, reading: Reading) -> None:
         reader = reading.reader
+        rewritten = await self._lend(reading, lambda: look_back(reader, self._settings))
         agent, facts = await self._lend(reading, lambda: facts_from(reader, self._settings))
-        await self._show(reading, lambda: explained(reader, facts))
+        await self._show(reading, lambda: remembered(explained(reader, facts), rewritten, reader))
         await self._look_for(patterns_in(reader, facts))
         all_facts = await aside(lambda: told(agent, facts, self._settings))
-        await self._show(reading, lambda: explained(reader, all_facts))
+        await self._show(reading, lambda: remembered(explained(reader, all_facts), rewritten, reader))
 
     async def _explain_session(self, reading: Reading, session: SessionReader) -> None:
         from refold.app.session_postmortem import patterns_of_run, session_postmortem
 
         now = self._clock()
-        await self._show(reading, lambda: session_postmortem(session, self._settings, now))
+        rewritten = await self._lend(reading, lambda: look_back(session, self._settings))
+        await self._show(
+            reading,
+            lambda: remembered(session_postmortem(session, self._settings, now), rewritten, session),
+        )
         await self._look_for(patterns_of_run(session, now))
 
     async def _look_for(self, looking: Iterator[Patterns | None]) -> None:

@@ -47,6 +47,7 @@ from refold.core.store.reader import RunReader
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.store.seen import Rewritten
 
 _WIDE: Final = 100
 _LOW: Final = 22
@@ -102,7 +103,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         self._reading: Reading | None = None
         self._landing = Landing(at, line)
         self._landed = False
-        self._reopened = False
+        self._reopened = self._looked_back = False
         self._held = self._refused = False
         self._judged: Judged | None = None
         self._drawn = self._ruler_drawn = self._top_drawn = float("-inf")
@@ -194,6 +195,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         self.forget_playing()
         self.action_stop_search()
         self._drawn = float("-inf")
+        self._looked_back = False
 
     async def _read(self, *, finished: bool) -> None:
         reading, now = self._reading, self._clock()
@@ -213,6 +215,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
             self.ruler.stretches = reading.lanes()
             self.set_class(bool(self.ruler.stretches), "-lanes")
             self._look_for_holder()
+            self._look_back(reading.reader)
             self._look_where_it_stands()
             self.check_records()
             self._judge()
@@ -314,6 +317,21 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
             self._judge()
             self._draw_top()
             self.pane.follow()
+
+    def _look_back(self, reader: RunReader) -> None:
+        """Once for each time the file is opened: an append later on changes nothing that was there."""
+        if self._settings is not None and not self._looked_back:
+            from refold.app.seen_before import looking_back
+
+            self._looked_back = True
+            self._say_what_was_rewritten(looking_back(reader, self._settings))
+
+    @work(group="seen")
+    async def _say_what_was_rewritten(self, look: Callable[[], Rewritten | None]) -> None:
+        with contextlib.suppress(StoreError):
+            found = await aside(look)
+            if found is not None:
+                self._banner.say(f"history was rewritten since it was last looked at: {found.reason}")
 
     @work(group="judge", exclusive=True)
     async def _judge(self) -> None:

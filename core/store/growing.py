@@ -86,6 +86,10 @@ class GrowingIndex:
             os.close(self._fd)
             self._fd = -1
 
+    def descriptor(self) -> int:
+        """Give a descriptor of its own for the file that is read, for a thread; the caller closes it."""
+        return os.dup(self._fd)
+
     @property
     def file(self) -> Path:
         """The file that holds the records."""

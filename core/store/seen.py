@@ -1,0 +1,147 @@
+"""What was seen of runs before: hashes of their bytes in the cache, to notice that history was rewritten.
+
+A journal has no check sum, so a changed text is still a good record (design/safety.md 0.6, 2.4 rows 7, 27).
+The bytes that were looked at before are known here by their hashes, piece by piece, up to the last line end:
+an append changes none of them, and a torn end may be cut. Deleting the cache forgets; nothing else is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from refold.core.errors import RefoldError
+from refold.core.store.files import open_regular, private_directory, read_range, replace_atomically
+
+LONGEST: Final = 256 << 20
+"""Longer files are looked at only by who reads all of them anyway."""
+PIECE: Final = 16 << 10
+"""Bytes that share one hash: so closely is it known what changed."""
+_BLOCK: Final = 64 * PIECE
+_DIGEST: Final = 16
+_LAYOUT: Final = 1
+
+
+class Rewritten(NamedTuple):
+    """The first bytes that are no longer what they were."""
+
+    start: int
+    end: int
+    line: int
+    """The line on which they begin."""
+    was: int
+    """So many bytes had been seen."""
+    size: int
+    """So many there are now."""
+
+    @property
+    def reason(self) -> str:
+        """Say what is no longer as it was."""
+        if self.start >= self.size:
+            return f"{self.was:,} bytes were seen before, {self.size:,} are left"
+        return f"from line {self.line:,} on it is not what was seen before"
+
+
+class _Seen(msgspec.Struct, array_like=True):
+    layout: int
+    device: int
+    inode: int
+    size: int
+    """Bytes that were seen, up to the last line end."""
+    head: bytes
+    """The hash of the first line, or of its beginning: two runs differ there."""
+    pieces: bytes
+    """One hash after the other."""
+
+
+def look(fd: int, path: Path, cache: Path, *, accept: bool = False) -> Rewritten | None:
+    """Hold the bytes of a run against what was seen of it, and remember them where they are the same.
+
+    Args:
+        fd: The open file.
+        path: Where it lies; it is known by that.
+        cache: The directory of the cache.
+        accept: Remember the bytes in any case, and say nothing.
+
+    Returns:
+        Where it differs first; None where nothing differs, or nothing was seen before.
+
+    Raises:
+        Unreadable: the system answers a read with an error.
+    """
+    found = os.fstat(fd)
+    before = None if accept else _load(cache, path)
+    head = _head(fd, path)
+    if before is not None and before.inode != found.st_ino and before.head != head:
+        # Another run in the place of one that is gone.
+        before = None
+    made = bytearray()
+    end = lines = 0
+    for start, piece in _pieces(fd, found.st_size, path):
+        digest = _hash(piece)
+        if before is not None and start < before.size:
+            seen = before.pieces[len(made) : len(made) + _DIGEST]
+            length = min(PIECE, before.size - start)
+            if (digest if length == len(piece) else _hash(piece[:length])) != seen or len(piece) < length:
+                stop = min(start + length, start + len(piece))
+                return Rewritten(start, stop, lines + 1, before.size, found.st_size)
+        made += digest
+        newline = piece.rfind(b"\n")
+        if newline >= 0:
+            end, lines = start + newline + 1, lines + piece.count(b"\n")
+    reached = len(made) // _DIGEST * PIECE
+    if before is not None and before.size > found.st_size and reached < before.size:
+        return Rewritten(found.st_size, found.st_size, lines + 1, before.size, found.st_size)
+    whole = end // PIECE
+    del made[whole * _DIGEST :]
+    if end % PIECE:
+        made += _hash(read_range(fd, whole * PIECE, end, path))
+    now = _Seen(_LAYOUT, found.st_dev, found.st_ino, end, head, bytes(made))
+    if now != before and end:
+        _save(cache, path, now)
+    return None
+
+
+def _pieces(fd: int, size: int, path: Path) -> Iterator[tuple[int, bytes]]:
+    for block in range(0, size, _BLOCK):
+        data = read_range(fd, block, min(size, block + _BLOCK), path)
+        for start in range(0, len(data), PIECE):
+            yield block + start, data[start : start + PIECE]
+
+
+def _head(fd: int, path: Path) -> bytes:
+    return _hash(read_range(fd, 0, PIECE, path).partition(b"\n")[0])
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def _file(cache: Path, path: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
+    return cache / "seen" / f"{name}.seen"
+
+
+def _load(cache: Path, path: Path) -> _Seen | None:
+    try:
+        with os.fdopen(open_regular(_file(cache, path)), "rb") as file:
+            entry = msgspec.msgpack.decode(file.read(), type=_Seen)
+    except (OSError, RefoldError, msgspec.MsgspecError, ValueError):
+        return None
+    fits = len(entry.pieces) == -(-entry.size // PIECE) * _DIGEST
+    return entry if entry.layout == _LAYOUT and fits else None
+
+
+def _save(cache: Path, path: Path, entry: _Seen) -> None:
+    target = _file(cache, path)
+    try:
+        private_directory(cache)
+        private_directory(target.parent)
+        replace_atomically(target, msgspec.msgpack.encode(entry))
+    except (OSError, RefoldError):
+        return

@@ -1,0 +1,201 @@
+"""What was seen of a run before is known again: no byte of it changes unnoticed; an append is no change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests import generate, rivumi_cases
+from tests import run_story as story
+from tests.faults.part_damage import five_records
+from tests.on_screen import settings, shown, until
+
+from refold.app.cli import main
+from refold.app.main import RefoldApp
+from refold.app.screens.postmortem import PostmortemScreen
+from refold.app.screens.run import RunScreen
+from refold.core.store import seen
+from refold.core.store.files import open_regular
+from refold.core.store.seen import PIECE, Rewritten
+
+
+def look(path: Path, cache: Path, *, accept: bool = False) -> Rewritten | None:
+    fd = open_regular(path)
+    try:
+        return seen.look(fd, path, cache, accept=accept)
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def test_every_bit_that_flips_in_what_was_seen_is_noticed(tmp_path: Path, cache: Path) -> None:
+    whole = five_records(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_bytes(whole)
+    assert look(path, cache) is None
+    for bit in range(8 * len(whole)):
+        at, flipped = bit // 8, bytes([whole[bit // 8] ^ 1 << bit % 8])
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(flipped)
+        found = look(path, cache)
+        assert found is not None, bit
+        assert found.start <= at < found.end
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(whole[at : at + 1])
+    assert look(path, cache) is None
+
+
+def test_what_is_appended_or_torn_off_is_no_history(tmp_path: Path, cache: Path) -> None:
+    lines = list(generate.journal(size=5 * PIECE, run_id="run"))
+    path = tmp_path / "run.json"
+    path.write_bytes(b"".join(lines[:-2]) + lines[-2][:9])
+    assert look(path, cache) is None
+    path.write_bytes(b"".join(lines[:-2]))
+    assert look(path, cache) is None
+    for upto in (-1, None):
+        path.write_bytes(b"".join(lines[:upto]))
+        assert look(path, cache) is None
+    path.write_bytes(b"".join(lines[:-1]))
+    found = look(path, cache)
+    assert found is not None
+    assert "are left" in found.reason or found.end >= path.stat().st_size - 1
+
+
+@pytest.mark.parametrize("whole_pieces", [True, False])
+def test_a_file_cut_between_two_records_is_noticed(tmp_path: Path, cache: Path, whole_pieces: bool) -> None:
+    line = b'{"seq":1,"x":"' + b"y" * 1007 + b'"}\n'
+    assert len(line) == 1024
+    path = tmp_path / "run.json"
+    path.write_bytes(line * 48)
+    assert look(path, cache) is None
+    path.write_bytes(line * (32 if whole_pieces else 33))
+    found = look(path, cache)
+    assert found is not None
+    assert found.was == 48 * 1024
+    assert found.end <= path.stat().st_size
+
+
+def test_the_place_is_known_to_a_few_kilobytes(tmp_path: Path, cache: Path) -> None:
+    data = bytearray(b"".join(generate.journal(size=40 * PIECE, run_id="run")))
+    path = tmp_path / "run.json"
+    path.write_bytes(data)
+    assert look(path, cache) is None
+    for at in (0, 7, PIECE, 20 * PIECE - 1, 20 * PIECE, len(data) - 3):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        path.write_bytes(changed)
+        found = look(path, cache)
+        assert found is not None
+        assert found.start <= at < found.end <= found.start + PIECE
+        assert found.line == bytes(changed).count(b"\n", 0, found.start) + 1
+
+
+def test_another_run_in_the_same_place_is_another_run(tmp_path: Path, cache: Path) -> None:
+    path, other = tmp_path / "run.json", tmp_path / "other.json"
+    path.write_bytes(b"".join(generate.journal(records=9, run_id="run", seed=1)))
+    assert look(path, cache) is None
+    changed = path.read_bytes().replace(b'"seq":9', b'"seq":8')
+    other.write_bytes(changed)
+    other.replace(path)
+    assert look(path, cache) is not None
+    other.write_bytes(b"".join(generate.journal(records=9, run_id="else", seed=2)))
+    other.replace(path)
+    assert look(path, cache) is None
+    assert look(path, cache) is None
+
+
+def test_what_the_cache_holds_is_never_trusted(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(b"".join(generate.journal(records=9, run_id="run")))
+    assert look(path, cache) is None
+    (entry,) = (cache / "seen").iterdir()
+    assert entry.stat().st_mode & 0o777 == 0o600
+    kept = entry.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b'"seq":9', b'"seq":8'))
+    for odd in (b"", kept[:-3], b"\x90", b"\xc1" * 40, kept + b"x"):
+        entry.write_bytes(odd)
+        assert look(path, cache) is None
+        entry.unlink()
+    shutil.rmtree(cache)
+    cache.write_bytes(b"a file where the cache should be")
+    assert look(path, cache) is None
+
+
+def rewrite(path: Path) -> None:
+    data = path.read_bytes()
+    assert b"calc.py" in data
+    path.write_bytes(data.replace(b"calc.py", b"calx.py", 1))
+
+
+def test_verify_says_so_until_it_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "run.json"
+    path.write_bytes(five_records(tmp_path))
+    path.chmod(0o600)
+    assert main(["verify", str(path)]) == 0
+    rewrite(path)
+    stamp = path.stat().st_mtime_ns
+    assert main(["verify", str(path), "--no-cache"]) == 0
+    capsys.readouterr()
+    for _ in range(2):
+        assert main(["verify", str(path)]) == 1
+        out = capsys.readouterr().out
+        assert f"{path}:1:0: error E_REWRITTEN: history was rewritten since it was last looked at" in out
+        assert "--accept" in out
+    assert main(["verify", str(path), "--json"]) == 1
+    assert '"allowed":{"view":true,"fork_to":4,"resume":false}' in capsys.readouterr().out
+    assert main(["why", str(path)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Beware: history was rewritten since it was last looked at" in said
+    assert main(["verify", "--accept", str(path)]) == 0
+    assert main(["verify", str(path)]) == 0
+    assert main(["why", str(path)]) == 0
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_a_run_directory_is_known_again_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run = rivumi_cases.make("03-running-clean", tmp_path)
+    main(["verify", str(run)])
+    assert "E_REWRITTEN" not in capsys.readouterr().out
+    rewrite(run / "events.jsonl")
+    assert main(["verify", str(run)]) == 1
+    assert "E_REWRITTEN" in capsys.readouterr().out
+    main(["why", str(run)])
+    assert "Beware: history was rewritten" in " ".join(capsys.readouterr().out.split())
+
+
+async def test_the_screens_say_so(tmp_path: Path, cache: Path) -> None:
+    lines = [
+        story.meta(1, "run", "go", time="2026-07-24T09:00:00Z"),
+        story.assistant(2, 1, {"type": "text", "text": "I look at calc.py."}),
+    ]
+    path = story.write(tmp_path / "run.json", lines)
+    here = msgspec.structs.replace(settings(tmp_path), cache_dir=cache)
+    app = RefoldApp(here, lambda: RunScreen(path, settings=here))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: any((cache / "seen").glob("*")))
+        assert not any("rewritten" in row for row in shown(app))
+    rewrite(path)
+    app = RefoldApp(here, lambda: RunScreen(path, settings=here))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: any("history was rewritten" in row for row in shown(app)))
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, PostmortemScreen))
+        screen = app.screen
+        assert isinstance(screen, PostmortemScreen)
+        await until(pilot, lambda: screen.is_read)
+        assert any("history was rewritten since it was last looked at" in row for row in shown(app))
