@@ -165,6 +165,7 @@ def test_the_help_page_names_every_action(width: int) -> None:
 
     for key in keys.TABLE:
         assert key.label in text, key.id
+        assert f"{key.label}{key.tooltip[:9]}" not in text or not key.tooltip, f"{key.id}: words run together"
     assert set(help_page.STATUSES) == set(STATUSES)
     assert all(name in text for name in STATUSES)
     assert "replay" in text

@@ -80,6 +80,7 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+_LABEL: Final = max(len(key.label) for key in keys.TABLE) + 2
 _WIDE: Final = 90
 """From this width on there is room for the second sentence of a key."""
 
@@ -107,14 +108,15 @@ def _keys(place: keys.Place, keymap: Mapping[str, str], width: int) -> Iterator[
         cells = (
             Cell(safe.fit(Safe(f"   {row.group if row.group != group else ''}"), 12), "dim"),
             Cell(safe.fit(pressed, 16), "key"),
-            Cell(safe.fit(Safe(row.label), 32)),
+            Cell(safe.fit(Safe(row.label), _LABEL)),
         )
         group = row.group
         if width < _WIDE:
             yield cells
             continue
-        for number, part in enumerate(safe.wrap(Safe(row.tooltip), width - 61)):
-            yield (*(cells if number == 0 else (Cell(Safe(" " * 60)),)), Cell(part, "dim"))
+        before = 28 + _LABEL
+        for number, part in enumerate(safe.wrap(Safe(row.tooltip), width - before - 1)):
+            yield (*(cells if number == 0 else (Cell(Safe(" " * before)),)), Cell(part, "dim"))
 
 
 def _statuses(width: int) -> Iterator[Line]:
