@@ -121,7 +121,8 @@ def test_what_the_cache_holds_is_never_trusted(tmp_path: Path, cache: Path) -> N
     assert entry.stat().st_mode & 0o777 == 0o600
     kept = entry.read_bytes()
     path.write_bytes(path.read_bytes().replace(b'"seq":9', b'"seq":8'))
-    for odd in (b"", kept[:-3], b"\x90", b"\xc1" * 40, kept + b"x"):
+    flipped = [kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :] for at in range(len(kept))]
+    for odd in (b"", kept[:-3], b"\x90", b"\xc1" * 40, kept + b"x", *flipped):
         entry.write_bytes(odd)
         assert look(path, cache) is None
         entry.unlink()

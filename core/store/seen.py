@@ -24,7 +24,7 @@ PIECE: Final = 16 << 10
 """Bytes that share one hash: so closely is it known what changed."""
 _BLOCK: Final = 64 * PIECE
 _DIGEST: Final = 16
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 
 
 class Rewritten(NamedTuple):
@@ -130,7 +130,10 @@ def _file(cache: Path, path: Path) -> Path:
 def _load(cache: Path, path: Path) -> _Seen | None:
     try:
         with os.fdopen(open_regular(_file(cache, path)), "rb") as file:
-            entry = msgspec.msgpack.decode(file.read(), type=_Seen)
+            check, payload = file.read(_DIGEST), file.read()
+            if check != _hash(payload):
+                return None
+            entry = msgspec.msgpack.decode(payload, type=_Seen)
     except (OSError, RefoldError, msgspec.MsgspecError, ValueError):
         return None
     fits = len(entry.pieces) == -(-entry.size // PIECE) * _DIGEST
@@ -138,10 +141,10 @@ def _load(cache: Path, path: Path) -> _Seen | None:
 
 
 def _save(cache: Path, path: Path, entry: _Seen) -> None:
-    target = _file(cache, path)
+    target, payload = _file(cache, path), msgspec.msgpack.encode(entry)
     try:
         private_directory(cache)
         private_directory(target.parent)
-        replace_atomically(target, msgspec.msgpack.encode(entry))
+        replace_atomically(target, _hash(payload) + payload)
     except (OSError, RefoldError):
         return
