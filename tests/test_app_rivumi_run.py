@@ -78,6 +78,30 @@ def test_every_known_type_has_words(tmp_path: Path) -> None:
         assert row_with(made, words)
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("instructions.reloaded", "AGENTS.md"),
+        ("reminder_injected", "81,000 of 100,000 tokens"),
+        ("diagnostics_injected", "2 in calc.py"),
+        ("retry ", "attempt 1 · 503 from upstream · again in 1.1s"),
+        ("fallback", "openai-compatible gpt-5 → ollama qwen3:4b"),
+        ("cache_trace", "cache_control_blocks=2  cache_ready=true"),
+        ("batch_started", "call_a, call_b · read_only_parallel"),
+        ("wave_started", "scout1"),
+        ("transaction_completed", "scout1 · call_tx_1 · ok"),
+        ("stall_nudge", "4 steps that only read, 8 left"),
+        ("wind_down_started", "step 12"),
+        ("lane ", "reviewer · openai-compatible gpt-5 · on calc.py"),
+        ("hook      pre", "pre_tool_use · guard · deny · policy"),
+        ("dirty_source", "calc.py"),
+    ],
+)
+def test_no_row_is_a_number_or_a_list_without_its_name(kind: str, words: str, tmp_path: Path) -> None:
+    made = rows(make("36-event-catalog", tmp_path), 120)
+    assert row_with([row for row in made if kind in row], words)
+
+
 def test_a_clock_that_was_set_back_is_marked(tmp_path: Path) -> None:
     path = make("03-running-clean", tmp_path)
     events = [json.loads(row) for row in (path / "events.jsonl").read_bytes().split(b"\n") if row]

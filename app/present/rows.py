@@ -367,7 +367,9 @@ def argument_cells(value: Json, limit: int = 200) -> tuple[Cell, ...]:
     if not names:
         return ()
     first = names[0]
-    cells = [cell(_compact(value[first]), "text", limit)]
+    # A number or a list says nothing without its name.
+    named = f"{first}=" if first and not isinstance(value[first], str) else ""
+    cells = [cell(named + _compact(value[first]), "text", limit)]
     cells.extend(
         cell(f"  {name}={_compact(argument)}", "dim", 64)
         for name, argument in list(value.items())[:8]

@@ -22,6 +22,7 @@ from refold.core.rivumi.events import json_object
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.timeline import EventTimeline, Life
+from refold.core.rivumi.told import sentence
 from refold.core.subagents import Stretch
 
 _KEPT: Final = 1024
@@ -72,6 +73,8 @@ _AREAS: Final[Mapping[str, str]] = {
     "project_context": "context",
     "instructions": "context",
     "role_lane": "lane",
+    "subagents": "agents",
+    "workspace": "workspace",
 }
 """Words for types that would not fit in their column."""
 
@@ -242,7 +245,8 @@ class SessionRows(TimelineRows):
                 return self._end(kind, own)
         named = () if kind in _LOOKS else (cell(f"{kind}  ", "text", 80),)
         telling: Json = {name: value for name, value in seen.data.items() if value not in (None, "", [], {})}
-        text = first_line(seen.text) if seen.text else argument_cells(telling)
+        words = seen.text or sentence(kind, seen.data)
+        text = first_line(words) if words else argument_cells(telling)
         return (*named, *text), ("", "dim")
 
     def _reply(self, item: int, own: Members) -> tuple[Sequence[Cell], tuple[str, Role]]:

@@ -15,9 +15,8 @@ from refold.core.rivumi.members import Members
 def told(event: Event) -> str:
     """Give the sentence of an event; of an unknown type what the original would show, else its data."""
     data = Members(event.data)
-    how = _HOW.get(event.event_type)
-    if how is not None:
-        return how(data)
+    if event.event_type in _HOW:
+        return sentence(event.event_type, event.data)
     if event.text:
         return event.text
     for name in _FIRST:
@@ -25,6 +24,12 @@ def told(event: Event) -> str:
         if text:
             return text
     return _short(event.data) if event.data else ""
+
+
+def sentence(event_type: str, data: dict[str, Json]) -> str:
+    """Give what the data of an event says where its type has words of its own; else nothing."""
+    how = _HOW.get(event_type)
+    return "" if how is None else how(Members(data))
 
 
 _FIRST: Final = ("text", "summary", "reason", "error", "name", "model", "content", "role")
@@ -57,7 +62,50 @@ def _model_completed(data: Members) -> str:
 
 
 def _retry(data: Members) -> str:
-    return _join(f"attempt {data.whole('attempt', 0)}", data.text("error"))
+    delay = data.number("delay_seconds", -1.0)
+    again = f"again in {delay:.1f}s" if delay >= 0 else ""
+    return _join(f"attempt {data.whole('attempt', 0)}", data.text("error"), again)
+
+
+def _pressure(data: Members) -> str:
+    return f"{data.whole('total_tokens', 0):,} of {data.whole('max_total_tokens', 0):,} tokens"
+
+
+def _nudge(data: Members) -> str:
+    only = f"{data.whole('consecutive_read_only_steps', 0)} steps that only read"
+    return f"{only}, {data.whole('steps_remaining', 0)} left"
+
+
+def _lane(data: Members) -> str:
+    files = _names(data.many("changed_files"))
+    model = f"{data.text('provider')} {data.text('model')}".strip()
+    return _join(data.text("role"), model, f"on {files}" if files else "", data.text("preview"))
+
+
+def _reloaded(data: Members) -> str:
+    return _names(data.many("categories") or data.many("sources"))
+
+
+def _injected(data: Members) -> str:
+    count = data.whole("diagnostic_count", 0)
+    paths = _names(data.many("paths") or data.many("changed_files") or data.many("sources"))
+    return f"{count} in {paths}" if count else paths
+
+
+def _dirty(data: Members) -> str:
+    return _names(data.many("status_lines"))
+
+
+def _tools(data: Members) -> str:
+    return _names(data.many("tools"))
+
+
+def _hook(data: Members) -> str:
+    return _join(*(data.text(name) for name in ("hook_event", "hook", "decision", "reason")))
+
+
+def _transaction(data: Members) -> str:
+    return _join(data.text("id"), data.text("tool_call_id"))
 
 
 def _fallback(data: Members) -> str:
@@ -82,6 +130,10 @@ def _ended(data: Members) -> str:
     seconds = data.number("duration_seconds", -1.0)
     took = f"{seconds:.1f}s" if seconds >= 0 else ""
     return _join(data.text("name"), word, exit_code, took, data.text("error"), data.text("preview"))
+
+
+def _transaction_ended(data: Members) -> str:
+    return _join(_transaction(data), _ended(data))
 
 
 def _approval(data: Members) -> str:
@@ -119,6 +171,24 @@ _HOW: Final[Mapping[str, Callable[[Members], str]]] = {
     "model.completed": _model_completed,
     "model.retry": _retry,
     "model.fallback": _fallback,
+    "role_lane.requested": _lane,
+    "role_lane.completed": _lane,
+    "loop.wind_down_started": _step,
+    "loop.read_only_stall_nudge": _nudge,
+    "context_pressure.reminder_injected": _pressure,
+    "context_pressure.workspace_reminder_injected": _injected,
+    "context_provider.injected": _injected,
+    "instructions.reloaded": _reloaded,
+    "project_context.reloaded": _reloaded,
+    "ide.open_files_injected": _injected,
+    "ide.diagnostics_injected": _injected,
+    "mcp.tools_refreshed": _tools,
+    "hook.completed": _hook,
+    "hook.denied": _hook,
+    "workspace.dirty_source_detected": _dirty,
+    **dict.fromkeys(("subagents.dispatch_started", "subagents.dispatch_completed"), _batch),
+    **dict.fromkeys(("subagents.wave_started", "subagents.wave_completed"), _batch),
+    "subagents.transaction_started": _transaction,
     "tool.requested": _tool_requested,
     "tool.started": _tool_started,
     "tool.completed": _ended,
@@ -131,7 +201,7 @@ _HOW: Final[Mapping[str, Callable[[Members], str]]] = {
     "verification.started": _check_started,
     "verification.completed": _ended,
     "verification.reused": _ended,
-    "subagents.transaction_completed": _ended,
+    "subagents.transaction_completed": _transaction_ended,
     "run.completed": _end_of_run,
     "run.failed": _end_of_run,
     "run.cancelled": _end_of_run,
