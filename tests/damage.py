@@ -270,6 +270,87 @@ def _after_completed(_rng: random.Random, lines: list[bytes]) -> bytes:
     return b"".join([*lines, more])
 
 
+def _renumbered(lines: list[bytes]) -> bytes:
+    """Number the lines as a writer that knows of nothing would."""
+    numbered = (re.sub(rb'^\{"seq":\d+', b'{"seq":%d' % number, line) for number, line in enumerate(lines, 1))
+    return b"".join(numbered)
+
+
+def _of_kind(rng: random.Random, lines: list[bytes], kind: bytes) -> int:
+    """Choose a line of a kind of record.
+
+    Raises:
+        ValueError: there is none.
+    """
+    places = [at for at, line in enumerate(lines) if b'session.%b"' % kind in line[:90]]
+    if not places:
+        raise ValueError(f"no {kind.decode()} record")
+    return rng.choice(places)
+
+
+def _orphan_result(rng: random.Random, lines: list[bytes]) -> bytes:
+    at = _of_kind(rng, lines, b"tool_result")
+    changed = re.sub(rb'"tool_use_id":"[^"]*"', b'"tool_use_id":"of-nobody"', lines[at], count=2)
+    return b"".join([*lines[:at], changed, *lines[at + 1 :]])
+
+
+def _second_result(rng: random.Random, lines: list[bytes]) -> bytes:
+    at = _of_kind(rng, lines, b"tool_result")
+    return _renumbered([*lines[: at + 1], lines[at], *lines[at + 1 :]])
+
+
+def _missing_result(rng: random.Random, lines: list[bytes]) -> bytes:
+    """Take the result of a call away, and let the run go on as if nothing were missing."""
+    at = _of_kind(rng, lines[:-2], b"tool_result")
+    return _renumbered([*lines[:at], *lines[at + 1 :]])
+
+
+def _result_of_two(rng: random.Random, lines: list[bytes]) -> bytes:
+    at = _of_kind(rng, lines, b"tool_result")
+    first = lines[at].find(b'"tool_use_id":"')
+    inner = lines[at].find(b'"tool_use_id":"', first + 1) + len(b'"tool_use_id":"')
+    return b"".join([*lines[:at], lines[at][:inner] + b"other-" + lines[at][inner:], *lines[at + 1 :]])
+
+
+def _second_meta(rng: random.Random, lines: list[bytes]) -> bytes:
+    at = _pick(rng, lines)
+    return _renumbered([*lines[:at], lines[0], *lines[at:]])
+
+
+def _no_payload(rng: random.Random, lines: list[bytes]) -> bytes:
+    at = _pick(rng, lines)
+    head = re.match(rb'\{"seq":\d+,"protocol":"[^"]*"', lines[at])
+    if head is None:
+        raise ValueError("no record there")
+    return b"".join([*lines[:at], head.group() + b"}\n", *lines[at + 1 :]])
+
+
+def _iteration_back(_rng: random.Random, lines: list[bytes]) -> bytes:
+    places = [place for place, line in enumerate(lines) if b'session.assistant"' in line[:90]]
+    at = places[-1]
+    changed = re.sub(rb'"iteration":\d+', b'"iteration":0', lines[at], count=1)
+    return b"".join([*lines[:at], changed, *lines[at + 1 :]])
+
+
+def _cut_between_records(rng: random.Random, lines: list[bytes]) -> bytes:
+    return b"".join(lines[: _pick(rng, lines)])
+
+
+def _odd_version(rng: random.Random, lines: list[bytes]) -> bytes:
+    version = rng.choice((b'"2"', b"2.0", b"-1", b"null", b"1", b"0", b"18446744073709551617"))
+    return re.sub(rb'"version":\d+', b'"version":' + version, b"".join(lines), count=1)
+
+
+def _odd_times(rng: random.Random, lines: list[bytes]) -> bytes:
+    """Give every time there is one of those that a clock may not show."""
+    times = (
+        *(b"1970-01-01T00:00:00Z", b"9999-12-31T23:59:60Z", b"10000-01-01T00:00:00Z", b"2026-03-04", b""),
+        *(b"2026-03-04T09:15:30+14:00", b"2026-03-04T09:15:30-12:00", b"2036-03-04T09:15:30", b"yesterday"),
+    )
+    stamps = rb'"(time|created)":"[^"]*"'
+    return re.sub(stamps, lambda found: b'"%b":"%b"' % (found[1], rng.choice(times)), b"".join(lines))
+
+
 _DAMAGES: dict[str, tuple[Damage, str | None]] = {
     "torn": (_torn, "E_TORN_TAIL"),
     "torn-newline": (_torn_with_newline, "E_TORN_TAIL"),
@@ -315,8 +396,20 @@ _DAMAGES: dict[str, tuple[Damage, str | None]] = {
     "no-meta": (_no_meta, "E_NO_META"),
     "half-meta": (_half_meta, "E_TORN_TAIL"),
     "after-completed": (_after_completed, "E_AFTER_TERMINAL"),
+    "orphan-result": (_orphan_result, "E_TOOL_ORPHAN"),
+    "second-result": (_second_result, "E_TOOL_DUP"),
+    "missing-result": (_missing_result, "E_CALL_UNANSWERED"),
+    "result-of-two": (_result_of_two, "E_RESULT_ID"),
+    "second-meta": (_second_meta, "E_DUP_META"),
+    "no-payload": (_no_payload, "E_NO_PAYLOAD"),
+    "iteration-back": (_iteration_back, "E_ITERATION"),
+    "cut-between-records": (_cut_between_records, None),
+    "odd-version": (_odd_version, None),
+    "odd-times": (_odd_times, None),
 }
 
+SHOWS_BEFORE = frozenset({"missing-result"})
+"""Kinds that show at an earlier record than the one that was changed: at the call that nobody answered."""
 KINDS: dict[str, str | None] = {kind: code for kind, (_, code) in _DAMAGES.items()}
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests import generate
-from tests.damage import KINDS, damage
+from tests.damage import KINDS, SHOWS_BEFORE, damage
 from tests.faults.goals import Goal, Share, Work, carry_out, shuffled
 from tests.faults.victims import scratch
 
@@ -87,11 +87,12 @@ def _kinds(goal: Goal, directory: Path, share: Share) -> None:
             data = damage(kind, seed * 1_000_003 + number, whole)
             with goal.attempt(f"{kind} {number} {style}"):
                 check_findings(
-                    write(directory / "run.json", data), whole, None if kind in OTHERWISE else code
-                )
+                    write(directory / "run.json", data), whole, None if kind in OTHERWISE else code,
+                    shows_before=kind in SHOWS_BEFORE,
+                )  # fmt: skip
 
 
-def check_findings(path: Path, whole: bytes, code: str | None) -> list[Finding]:
+def check_findings(path: Path, whole: bytes, code: str | None, *, shows_before: bool) -> list[Finding]:
     """Check the findings of a damaged run against its undamaged bytes; gives them."""
     data = path.read_bytes()
     with RunReader.open(path) as reader:
@@ -114,7 +115,11 @@ def check_findings(path: Path, whole: bytes, code: str | None) -> list[Finding]:
     if code is not None:
         meant = [one for one in found if one.code == code]
         assert meant, f"no {code} among {[one.code for one in found]}"
-        near = [one for one in meant if one.start <= _lines_on(data, last) and one.end >= first - 1]
+        near = [
+            one
+            for one in meant
+            if one.start <= _lines_on(data, last) and (one.end >= first - 1 or shows_before)
+        ]
         assert near, f"{meant} is not at {first} to {last}"
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import random
@@ -70,7 +71,9 @@ def _run(rng: random.Random) -> tuple[str, bytes]:
     kind = "hostile"
     if rng.random() < 0.5:
         kind = rng.choice([each for each in KINDS if "deep" not in each])
-        data = damage(kind, rng.randrange(10**6), data)
+        # What is said may be too odd to be damaged in that way.
+        with contextlib.suppress(ValueError, IndexError):
+            data = damage(kind, rng.randrange(10**6), data)
     return f"{kind} {style}", data
 
 

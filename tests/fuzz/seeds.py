@@ -34,8 +34,8 @@ def seeds(target: str) -> list[bytes]:
     found = corpus(target)
     if target in {"scan", "decode", "fold"}:
         for style in generate.STYLES:
-            good = b"".join(generate.journal(records=6, style=style, run_id="run"))[:30_000]
-            found.append(good)
+            good = b"".join(generate.journal(records=9, style=style, run_id="run"))
+            found.append(good[:30_000])
             if target != "fold":
                 found += [damage(kind, 1, good)[:30_000] for kind in KINDS if "deep" not in kind]
         found += [path.read_bytes() for path in sorted((DATA / "fisk-ai" / "v3").glob("[a-e]*.json"))]
