@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from refold.core.blocks import result_text
 from refold.core.columns import ASSISTANT, RESULT, TERMINAL, USER
@@ -17,6 +17,7 @@ from refold.core.timeline import Timeline
 LONGEST: Final = 1 << 20
 """A record above this many bytes is passed over."""
 
+_Read = TypeVar("_Read")
 _Answers: TypeAlias = dict[tuple[int, int], int]
 """The item of the result of a call, by the item of its turn and its place in it."""
 
@@ -67,6 +68,23 @@ def key_of(name: str, given: Json) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
+def read_short(timeline: Timeline, item: int, load: Callable[[int], _Read]) -> _Read | None:
+    """Decode an item; give None where it cannot be read, or is too long to be.
+
+    Args:
+        timeline: Knows how long it is.
+        item: The item.
+        load: Decodes it; raises BadRecord.
+    """
+    span = timeline.span(item)
+    if span.end - span.start > LONGEST:
+        return None
+    try:
+        return load(item)
+    except BadRecord:
+        return None
+
+
 class JournalCalls:
     """The calls of a journal: blocks of its replies, and the results that answer them by their place."""
 
@@ -94,7 +112,7 @@ class JournalCalls:
 
     def calls(self, item: int) -> list[Made] | None:
         """Give the calls of a reply."""
-        record = self._record(item)
+        record = read_short(self._timeline, item, self._load)
         if not isinstance(record, AssistantRecord):
             return None
         calls = self._decoder.calls(record.message.content)
@@ -119,7 +137,7 @@ class JournalCalls:
 
     def answer(self, item: int) -> bytes | None:
         """Give the text of a result."""
-        record = self._record(item)
+        record = read_short(self._timeline, item, self._load)
         if not isinstance(record, ToolResultRecord):
             return None
         return result_text(record.result).encode("utf-8", "surrogatepass")
@@ -128,12 +146,3 @@ class JournalCalls:
         """Say whether a person's turn stands between two items."""
         kinds = self._timeline.columns.kind
         return kinds[last] == USER or kinds[before] == TERMINAL
-
-    def _record(self, item: int) -> Record | None:
-        span = self._timeline.span(item)
-        if span.end - span.start > LONGEST:
-            return None
-        try:
-            return self._load(item)
-        except BadRecord:
-            return None

@@ -22,11 +22,13 @@ _NAMED: Final = 3
 _ARGUMENT: Final = 40
 _REASON: Final = 160
 _TELLING: Final = ("path", "file_path", "file", "filename", "command", "cmd", "url", "query", "name", "id")
-_STOPPED: Final = {
+STOPPED: Final = {
     "budget": "It stopped because its token budget was used up",
     "max-iterations": "It stopped because it had made as many model calls as it may",
     "cancelled": "It was cancelled",
 }
+"""How a run is said to have ended by its status."""
+NOTHING_LOST: Final = "Nothing was done yet and nothing is lost: start the task anew."
 _CORRUPT: Final = "corrupt record sequence: "
 
 
@@ -61,13 +63,10 @@ def verdict_on(
         began = "before the first one" if not timeline.items else "while it wrote the first one"
         return Verdict(
             f"It holds no record: its writer died {began}.",
-            "Nothing was done yet and nothing is lost: start the task anew.",
+            NOTHING_LOST,
         )
     if name == "newer":
-        return Verdict(
-            f"A newer program wrote it: {known.status.rule}.",
-            "Update Refold, or use the program that wrote it; nothing here writes to it.",
-        )
+        return newer(known.status.rule)
     happened = _happened(known, flying)
     if name != "running" and timeline.strict_error is not None:
         return Verdict(_broken(known, happened, flying), _safe_broken(known, flying, by_name))
@@ -109,8 +108,7 @@ def _happened(known: Known, flying: Sequence[InFlight]) -> str:
     message = state.terminal.message if state is not None and state.terminal is not None else ""
     said = f": “{short(message, _REASON)}”" if message else ""
     if name == "running":
-        doing = f", with {names(flying)} in flight" if flying else ""
-        return f"An agent is at work on it now{doing}."
+        return at_work(flying)
     if name == "completed":
         return "It completed: its task is done, and nothing is in flight."
     if name == "crashed":
@@ -124,7 +122,7 @@ def _happened(known: Known, flying: Sequence[InFlight]) -> str:
         return f"It was suspended{_open(flying)}."
     if name == "failed":
         return f"It ended in an error{said or f' ({known.status.rule})'}{_open(flying)}."
-    return f"{_STOPPED.get(name, 'It stopped')}{said}{_open(flying)}."
+    return f"{STOPPED.get(name, 'It stopped')}{said}{_open(flying)}."
 
 
 def _open(flying: Sequence[InFlight]) -> str:
@@ -208,10 +206,9 @@ def unsure(flying: Sequence[InFlight]) -> list[InFlight]:
 def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
     """Say what is safe."""
     name, resume, fork = known.status.name, by_name["resume"], by_name["fork"]
-    forking = f"fork it after seq {fork.at} (f)" if fork.possible else ""
+    forking = way_to_fork(fork)
     if name == "running":
-        where = f" after seq {fork.at} (f)" if fork.possible else ""
-        return f"Safe: read on, or fork it{where}; do not resume it while it is held."
+        return while_held(fork)
     if name == "completed":
         return f"Nothing has to be done; to go on from an earlier point, {forking or 'there is no way'}."
     if not resume.possible:
@@ -246,6 +243,31 @@ def _mending(known: Known) -> str:
         f" Its last {_count(plan.torn_bytes, 'byte')} {are} no whole record, as a crash leaves them; "
         "mending (m, or the resume itself) keeps them aside."
     )
+
+
+def newer(rule: str) -> Verdict:
+    """Give the verdict on a run that only a newer program reads; `rule` says by what that was told."""
+    return Verdict(
+        f"A newer program wrote it: {rule}.",
+        "Update Refold, or use the program that wrote it; nothing here writes to it.",
+    )
+
+
+def at_work(flying: Sequence[InFlight]) -> str:
+    """Say that a run is going on, and what is in flight."""
+    doing = f", with {names(flying)} in flight" if flying else ""
+    return f"An agent is at work on it now{doing}."
+
+
+def while_held(fork: Action) -> str:
+    """Say what is safe while a run is held."""
+    where = f" after seq {fork.at} (f)" if fork.possible else ""
+    return f"Safe: read on, or fork it{where}; do not resume it while it is held."
+
+
+def way_to_fork(fork: Action) -> str:
+    """Say from where it can be forked, as part of a sentence; empty where it cannot."""
+    return f"fork it after seq {fork.at} (f)" if fork.possible else ""
 
 
 def names(flying: Sequence[InFlight]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from refold.core.calls_made import LONGEST, Made, key_of
+from refold.core.calls_made import Made, key_of, read_short
 from refold.core.columns import CALL, TERMINAL
-from refold.core.errors import BadRecord
 from refold.core.patterns import Limit
 from refold.core.rivumi.budget import seconds_left
 from refold.core.rivumi.events import Event
@@ -45,7 +44,7 @@ class EventCalls:
 
     def calls(self, item: int) -> list[Made] | None:
         """Give the one call of an item; arguments that the log leaves out are compared by their hash."""
-        event = self._event(item)
+        event = read_short(self._timeline, item, self._load)
         if event is None:
             return None
         name, given = Members(event.data).text("name"), event.data.get("arguments")
@@ -62,7 +61,7 @@ class EventCalls:
 
     def answer(self, item: int) -> bytes | None:
         """Give what is recorded of a result: its beginning and end, and its error."""
-        event = self._event(item)
+        event = read_short(self._timeline, item, self._load)
         if event is None:
             return None
         own = Members(event.data)
@@ -76,15 +75,6 @@ class EventCalls:
             or types(before) in _A_PERSON
             or types(last) in _ANEW
         )
-
-    def _event(self, item: int) -> Event | None:
-        span = self._timeline.span(item)
-        if span.end - span.start > LONGEST:
-            return None
-        try:
-            return self._load(item)
-        except BadRecord:
-            return None
 
 
 def limits_of_session(

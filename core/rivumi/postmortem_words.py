@@ -11,7 +11,19 @@ from refold.core.rivumi.budget import length, seconds_of
 from refold.core.rivumi.kinds import STARTS
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.plan import IN_FLIGHT
-from refold.core.verdict import Verdict, names, short, unsure, was
+from refold.core.verdict import (
+    NOTHING_LOST,
+    STOPPED,
+    Verdict,
+    at_work,
+    names,
+    newer,
+    short,
+    unsure,
+    was,
+    way_to_fork,
+    while_held,
+)
 
 if TYPE_CHECKING:
     from refold.core.postmortem import Action, ActionName, InFlight
@@ -23,9 +35,8 @@ if TYPE_CHECKING:
 _REASON: Final = 160
 _LOCK_LINE: Final = re.compile(r"pid=(\d{1,10}) token=([0-9a-f]{32})\s*")
 _STOPPED: Final = {
-    "budget": "It stopped because its token budget was used up",
+    **STOPPED,
     "max-iterations": "It stopped because it had made as many model turns as it may",
-    "cancelled": "It was cancelled",
 }
 
 
@@ -40,14 +51,11 @@ def verdict_on_session(known: KnownSession, flying: Sequence[InFlight], actions:
     by_name = {action.name: action for action in actions}
     name, reading = known.status.name, known.facts.reading
     if name == "newer":
-        return Verdict(
-            f"A newer program wrote it: {known.status.rule}.",
-            "Update Refold, or use the program that wrote it; nothing here writes to it.",
-        )
+        return newer(known.status.rule)
     if name == "empty":
         return Verdict(
             "It holds no event: its writer died before the first one.",
-            "Nothing was done yet and nothing is lost: start the task anew.",
+            NOTHING_LOST,
         )
     if not reading.log.events and reading.manifest is not None and not known.snapshot.holder:
         return _without_log(known, reading.manifest, by_name)
@@ -65,7 +73,7 @@ def _without_log(known: KnownSession, manifest: Manifest, by_name: Mapping[Actio
         return Verdict(
             f"It died before its first event was written: session.json is there, events.jsonl {why}; "
             "nothing was in flight.",
-            "Nothing was done yet and nothing is lost: start the task anew.",
+            NOTHING_LOST,
         )
     count = manifest.last_event_sequence + 1
     events = "an event" if count == 1 else f"{count:,} events"
@@ -103,8 +111,7 @@ def _damaged(known: KnownSession) -> str:
 def _happened(known: KnownSession, flying: Sequence[InFlight]) -> str:
     name, reading = known.status.name, known.facts.reading
     if name == "running":
-        doing = f", with {names(flying)} in flight" if flying else ""
-        return f"An agent is at work on it now{doing}."
+        return at_work(flying)
     if name == "ready":
         return f"It is a fork that nobody has gone on with yet{_open(flying) if flying else ''}."
     if name == "completed":
@@ -210,10 +217,9 @@ def _position(manifest: Manifest, reading: Reading) -> str:
 
 def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
     name, resume, fork = known.status.name, by_name["resume"], by_name["fork"]
-    forking = f"fork it after seq {fork.at} (f)" if fork.possible else ""
+    forking = way_to_fork(fork)
     if name == "running":
-        where = f" after seq {fork.at} (f)" if fork.possible else ""
-        return f"Safe: read on, or fork it{where}; do not resume it while it is held."
+        return while_held(fork)
     manifest = known.facts.reading.manifest
     asked = unsure([each for each in flying if not each.said])
     look = f"Look first whether {names(asked)} ran. " if asked else ""
