@@ -52,6 +52,8 @@ class Piece(msgspec.Struct, frozen=True):
     """It was put in wherever the other stood."""
     note: str = ""
     """What is not known about it."""
+    more: tuple[Piece, ...] = ()
+    """The other stretches of the same patch, where each stands alone."""
 
 
 class Holding:
@@ -236,13 +238,14 @@ class Holding:
             if patched is not None:
                 return self._became(patched, moment)
             self._lose(close=True)
-        first: Piece | None = None
+        made: list[Piece] = []
         for hunk in change.hunks:
             yield from self._touch(hunk.old)
-            made = self._add(Piece(hunk.old, hunk.new, (moment,), line=_first_line(hunk)))
-            first = first or made
+            made.append(self._add(Piece(hunk.old, hunk.new, (moment,), line=_first_line(hunk))))
             yield
-        return first or Piece(None, "", (moment,), note="the patch changes no line")
+        if not made:
+            return Piece(None, "", (moment,), note="the patch changes no line")
+        return msgspec.structs.replace(made[0], more=tuple(made[1:]))
 
     def _insert(self, change: Insert, moment: int) -> Piece:
         if self.text is not None and change.after is None:

@@ -8,13 +8,13 @@ whatever the arguments are. Whether a call came to its end is for the caller to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
 
-from refold.core.patch_text import Hunk, looks_like_patch, read_patch
+from refold.core.patch_text import Hunk, looks_like_patch, reading_patch
 from refold.core.records import Json
 
 MOST: Final = 1000
@@ -145,15 +145,34 @@ def edits_of(name: str, arguments: Json) -> tuple[Edit, ...]:
         name: The tool.
         arguments: What it was called with.
     """
+    steps = editing(name, arguments)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[Edit, ...] = end.value
+            return found
+
+
+def editing(name: str, arguments: Json) -> Generator[None, None, tuple[Edit, ...]]:
+    """Give the same in small steps: a patch may be long."""
     words = _words(name[:200])
     if isinstance(arguments, str):
-        return _patched(arguments, "") if words & _CHANGES else ()
-    if not isinstance(arguments, dict):
-        return ()
-    given = {_plain_key(key[:100]): value for key, value in list(arguments.items())[:200]}
-    if given.get("dryrun") is True or given.get("preview") is True:
-        return ()
-    found = tuple(edit for edit, _ in zip(_read(words, given), range(MOST), strict=False))
+        reading: Iterable[Edit | None] = _patched(arguments, "") if words & _CHANGES else ()
+    elif isinstance(arguments, dict):
+        given = {_plain_key(key[:100]): value for key, value in list(arguments.items())[:200]}
+        dry = given.get("dryrun") is True or given.get("preview") is True
+        reading = () if dry else _read(words, given)
+    else:
+        reading = ()
+    found: list[Edit] = []
+    for edit in reading:
+        if edit is None:
+            yield
+            continue
+        found.append(edit)
+        if len(found) == MOST:
+            break
     return tuple(
         edit for edit in found if _is_name(edit.path) and (not isinstance(edit, Move) or _is_name(edit.to))
     )
@@ -169,7 +188,8 @@ def _plain_key(key: str) -> str:
     return _KEY.sub("", key.lower())
 
 
-def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit]:
+def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit | None]:
+    """Read the edits of a call; None stands for work without one."""
     path = _text(given, _PATHS)
     command = given.get("command")
     if (
@@ -179,10 +199,13 @@ def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit]:
     ):
         yield from taken
         return
-    patched = tuple(_by_patch(words, given, path))
+    patched = False
+    for edit in _by_patch(words, given, path):
+        patched = patched or edit is not None
+        yield edit
     if patched:
-        yield from patched
-    elif words & _MOVES:
+        return
+    if words & _MOVES:
         yield from _moved(given)
     elif path is None:
         yield from _many(words, given)
@@ -218,7 +241,7 @@ def _commanded(command: str, path: str, given: Mapping[str, Json]) -> tuple[Edit
     return None
 
 
-def _by_patch(words: frozenset[str], given: Mapping[str, Json], path: str | None) -> Iterator[Edit]:
+def _by_patch(words: frozenset[str], given: Mapping[str, Json], path: str | None) -> Iterator[Edit | None]:
     for key in _PATCHES:
         value = given.get(key)
         if isinstance(value, list) and key in {"command", "cmd"}:
@@ -234,24 +257,25 @@ def _by_patch(words: frozenset[str], given: Mapping[str, Json], path: str | None
             return
 
 
-def _patched(text: str, path: str) -> tuple[Edit, ...]:
-    edits: list[Edit] = []
-    for file in read_patch(text):
+def _patched(text: str, path: str) -> Iterator[Edit | None]:
+    for file in reading_patch(text):
+        if file is None:
+            yield None
+            continue
         name = file.path or path
         if file.kind == "delete":
-            edits.append(Delete(name))
+            yield Delete(name)
         elif file.kind == "add":
-            edits.append(Write(name, "".join(hunk.new for hunk in file.hunks), new=True))
+            yield Write(name, "".join(hunk.new for hunk in file.hunks), new=True)
         elif len(file.hunks) > MOST_HUNKS:
             said = (
                 f"a patch of {len(file.hunks)} stretches: no more than {MOST_HUNKS} are followed one by one"
             )
-            edits.append(Unclear(name, said))
+            yield Unclear(name, said)
         elif file.hunks:
-            edits.append(Patch(name, file.hunks))
+            yield Patch(name, file.hunks)
         if file.to:
-            edits.append(Move(name, file.to))
-    return tuple(edits)
+            yield Move(name, file.to)
 
 
 def _moved(given: Mapping[str, Json]) -> Iterator[Edit]:
@@ -260,7 +284,7 @@ def _moved(given: Mapping[str, Json]) -> Iterator[Edit]:
         yield Move(source, target)
 
 
-def _many(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit]:
+def _many(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit | None]:
     """Several files in one call."""
     for key in ("files", *_LISTS):
         items = given.get(key)

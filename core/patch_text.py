@@ -6,7 +6,7 @@ Read as far as they can be read: a line that belongs to neither form is left out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -21,6 +21,8 @@ _HEADS: Final[tuple[tuple[str, Kind], ...]] = (
 MOST_LINES: Final = 20_000
 """Lines of a patch that are read."""
 
+_STEP: Final = 1_024
+"""Rows that are read in one step."""
 _HEADER: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _LOOKS: Final = re.compile(r"^(?:\*\*\* Begin Patch$|diff --git |--- \S.*\n\+\+\+ |@@ -\d)", re.MULTILINE)
 _QUOTED: Final = re.compile(r"\\([0-7]{3}|.)")
@@ -57,10 +59,16 @@ def looks_like_patch(text: str) -> bool:
 
 def read_patch(text: str) -> tuple[FilePatch, ...]:
     """Give what a patch does to each file, in its order."""
+    return tuple(file for file in reading_patch(text) if file is not None)
+
+
+def reading_patch(text: str) -> Iterator[FilePatch | None]:
+    """Give the same in small steps: None where rows were read and no file is ready."""
     rows = text.removesuffix("\n").split("\n", MOST_LINES)[:MOST_LINES]
     rows = [row.removesuffix("\r") for row in rows] if "\r\n" in text else rows
     begin = next((at for at, row in enumerate(rows) if row.strip() == "*** Begin Patch"), None)
-    return tuple(_marked(rows[begin + 1 :]) if begin is not None else _unified(rows))
+    yield None
+    yield from _marked(rows[begin + 1 :]) if begin is not None else _unified(rows)
 
 
 class _Stretch:
@@ -87,7 +95,7 @@ class _Stretch:
         return Hunk("".join(self.old), "".join(self.new), self.line)
 
 
-def _unified(rows: list[str]) -> Iterator[FilePatch]:
+def _unified(rows: list[str]) -> Iterator[FilePatch | None]:
     path = to = ""
     kind: Kind = "update"
     hunks: list[Hunk] = []
@@ -95,6 +103,8 @@ def _unified(rows: list[str]) -> Iterator[FilePatch]:
     at = 0
     while at < len(rows):
         row = rows[at]
+        if at % _STEP == 0:
+            yield None
         if row.startswith("diff --git ") or (row.startswith("--- ") and _is_pair(rows, at)):
             if begun and (row.startswith("diff --git ") or hunks):
                 yield FilePatch(path, kind, tuple(hunks), to)
@@ -117,7 +127,7 @@ def _unified(rows: list[str]) -> Iterator[FilePatch]:
             at += 1
         elif (header := _HEADER.match(row)) is not None:
             begun = True
-            at, hunk = _stretch(rows, at + 1, header)
+            at, hunk = yield from _stretch(rows, at + 1, header)
             hunks.append(hunk)
             continue
         at += 1
@@ -129,13 +139,15 @@ def _is_pair(rows: list[str], at: int) -> bool:
     return at + 1 < len(rows) and rows[at + 1].startswith("+++ ")
 
 
-def _stretch(rows: list[str], at: int, header: re.Match[str]) -> tuple[int, Hunk]:
+def _stretch(rows: list[str], at: int, header: re.Match[str]) -> Generator[None, None, tuple[int, Hunk]]:
     """Read as many rows as the header counts; fewer where other rows follow."""
     olds = int(header[2]) if header[2] is not None else 1
     news = int(header[4]) if header[4] is not None else 1
     stretch = _Stretch(int(header[1]))
     while at < len(rows):
         row = rows[at]
+        if at % _STEP == 0:
+            yield
         if row.startswith("\\"):
             stretch.take(row)
         elif olds <= 0 and news <= 0:
@@ -164,10 +176,12 @@ def _name(text: str) -> str:
     return text[2:] if text.startswith(("a/", "b/")) else text
 
 
-def _marked(rows: list[str]) -> Iterator[FilePatch]:
+def _marked(rows: list[str]) -> Iterator[FilePatch | None]:
     file: FilePatch | None = None
     stretches: list[_Stretch] = []
-    for row in rows:
+    for at, row in enumerate(rows):
+        if at % _STEP == 0:
+            yield None
         if row.startswith("*** End Patch"):
             break
         if (head := _head(row)) is not None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Final, NamedTuple
 
-from refold.core.edits import Delete, Look, Move, edits_of
+from refold.core.edits import Delete, Look, Move, editing
 from refold.core.plans import Step, plan_of
 from refold.core.records import Json
 
@@ -88,8 +88,10 @@ class Touches:
         self._plans: list[Plan] = []
         self._steps: dict[str, tuple[str, int]] = {}
 
-    def ask(self, key: int, item: int, ordinal: int, name: str, arguments: Json) -> None:
-        """Take in that an item asks for a call; it counts once it has come to its end.
+    def ask(
+        self, key: int, item: int, ordinal: int, name: str, arguments: Json
+    ) -> Generator[None, None, None]:
+        """Take in that an item asks for a call, in small steps; it counts once it has come to its end.
 
         Args:
             key: What its end names it by, until it has come.
@@ -100,7 +102,8 @@ class Touches:
         """
         touched: dict[tuple[int, bool], int] = {}
         changes = False
-        for edit in edits_of(name, arguments):
+        edits = yield from editing(name, arguments)
+        for edit in edits:
             reads = isinstance(edit, Look)
             changes = changes or not reads
             kind = READ if reads else DELETED if isinstance(edit, Delete) else WRITTEN

@@ -103,6 +103,23 @@ def test_a_patch_of_a_file_that_was_written_before_shows_the_lines_around_it(rea
     assert "     1 a\n-    2 b\n+    2 c" in text
 
 
+def test_a_patch_of_a_file_that_nobody_wrote_shows_each_of_its_stretches(tmp_path: Path) -> None:
+    rows = "".join(f"@@ -{at},2 +{at},2 @@\n same{at}\n-old{at}\n+new{at}\n" for at in (10, 200, 3000))
+    patch = f"--- a/far.py\n+++ b/far.py\n{rows}"
+    lines = [
+        story.meta(1, "far", "Edit."),
+        story.assistant(2, 0, story.call("c1", "apply_patch", patch=patch)),
+        story.result(3, "c1", "ok"),
+    ]
+    with RunReader.open(story.write(tmp_path / "far.json", lines)) as reader:
+        reader.index_all()
+        text = said(reading_of(reader), 2)
+    assert text.count("▾ far.py  +3 −3") == 1
+    for at in (10, 200, 3000):
+        for mark, word in (("-", "old"), ("+", "new")):
+            assert f"{mark}{at + 1:>5} {word}{at}\n" in f"{text}\n"
+
+
 def test_all_up_to_a_record_is_summed_up(reading: Reading) -> None:
     text = said(reading, 12, "sum")
     assert "All changes up to seq 12" in text

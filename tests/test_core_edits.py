@@ -21,6 +21,7 @@ from refold.core.edits import (
     Replace,
     Unclear,
     Write,
+    editing,
     edits_of,
 )
 from refold.core.line_diff import Compared, compare
@@ -456,6 +457,18 @@ def test_stretches_that_stand_in_a_text_are_laid_on_it_as_if_one_by_one(data: st
         hunks.append(Hunk(text[start:end], data.draw(SMALL), data.draw(st.sampled_from([None, line]))))
         at = end
     assert at_once(apply_hunks(text, tuple(hunks))) == naively(text, tuple(hunks))
+
+
+@pytest.mark.parametrize(
+    "begins", ["--- a/f\n+++ b/f\n@@ -1,20000 +1,20000 @@", BEGIN.partition("@@")[0] + "@@"]
+)
+def test_a_patch_is_read_in_small_steps(begins: str) -> None:
+    rows = "\n".join(("-x", "+y")[at % 2] for at in range(19_000))
+    steps = editing("apply_patch", {"patch": f"{begins}\n{rows}"})
+    assert sum(1 for _ in steps) >= 18
+    (*_, edit) = edits_of("apply_patch", {"patch": f"{begins}\n{rows}"})
+    assert isinstance(edit, Patch)
+    assert edit.hunks[-1].old.count("\n") >= 9_000
 
 
 def test_a_patch_is_laid_in_small_steps() -> None:

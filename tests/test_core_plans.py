@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.at_once import at_once
 
 from refold.core.plans import MOST, Step, plan_of
 from refold.core.records import Json
@@ -78,13 +79,13 @@ def test_each_step_knows_since_when_it_stands_as_it_does() -> None:
 
     def write(item: int, *steps: tuple[str, str]) -> None:
         todos: list[Json] = [{"content": text, "status": status} for text, status in steps]
-        touches.ask(0, item, 0, "todo_write", {"todos": todos})
+        at_once(touches.ask(0, item, 0, "todo_write", {"todos": todos}))
         touches.end(0, item + 1, ok=True)
 
     write(1, ("a", "pending"), ("b", "pending"))
     write(5, ("a", "completed"), ("b", "pending"), ("c", "pending"))
     write(9, ("b", "completed"), ("a", "completed"))
-    touches.ask(0, 11, 0, "todo_write", {"todos": []})
+    at_once(touches.ask(0, 11, 0, "todo_write", {"todos": []}))
     touches.end(0, 12, ok=False)
     plans = [touches.plan(item) for item in (1, 2, 7, 20)]
     assert [None if plan is None else (plan.place.call, plan.since) for plan in plans] == [

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.changing import Changing, Summed
-from refold.app.present.diff import laid_lines, lay
+from refold.app.present.diff import Laid, laid_lines, lay
 from refold.app.present.layout import BLANK, cell, fit, flow
 from refold.app.present.view import View
 from refold.app.safe import Safe
@@ -90,10 +90,20 @@ def _alone(here: Here, changing: Changing, seqs: Sequence[int], width: int) -> M
 
 
 def _piece(path: str, piece: Piece, width: int) -> Made:
-    laid = yield from lay(piece, _ALONE)
-    yield file_title(path, laid.added, laid.removed, width, gone=piece.new is None)
+    laid: list[Laid] = []
+    for each in (piece, *piece.more):
+        one = yield from lay(each, _ALONE)
+        laid.append(one)
+    added, removed = sum(each.added for each in laid), sum(each.removed for each in laid)
+    yield file_title(path, added, removed, width, gone=piece.new is None)
     yield from _notes(piece, width)
-    yield from laid_lines(laid, path, width, _ALONE)
+    left = _ALONE
+    for one in laid:
+        for line in laid_lines(one, path, width, left):
+            left -= line is not None
+            yield line
+        if left <= 0:
+            break
 
 
 def file_title(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from refold.app.present import units
 from refold.app.present.diff import lay
 from refold.core.composing import Files, Holding
-from refold.core.edits import Change, Look, Move, Unclear, edits_of
+from refold.core.edits import Change, Look, Move, Unclear, editing
 from refold.core.errors import BadRecord
 from refold.core.store.touching import TouchReader, line_of
 from refold.core.touches import Place
@@ -92,7 +92,7 @@ class Changing:
     def called(self, place: Place) -> Generator[None, None, Called]:
         """Give a call and what it was to change, in small steps."""
         name, arguments, whole = yield from self.asked(place)
-        edits = edits_of(name, arguments)
+        edits = yield from editing(name, arguments)
         changes = tuple(edit for edit in edits if not isinstance(edit, Look))
         if not whole:
             where = self._reader.timeline.span(place.call)

@@ -11,7 +11,7 @@ from refold.app.present.diff import laid_lines, lay
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.view import View
 from refold.core.composing import Piece
-from refold.core.patch_text import read_patch
+from refold.core.patch_text import reading_patch
 from refold.core.rivumi.snapshot import Part
 
 _FOLDED: Final = 60
@@ -27,8 +27,12 @@ def left_lines(patch: Part, width: int, view: View) -> Iterator[Line | None]:
     if not patch.known:
         yield from flow((cell(f"it cannot be read: {patch.detail}", "warn", 400),), width, 2)
         return
-    files = read_patch(patch.data.decode("utf-8", "backslashreplace"))
-    yield None
+    files = []
+    for read in reading_patch(patch.data.decode("utf-8", "backslashreplace")):
+        if read is None:
+            yield None
+        else:
+            files.append(read)
     if not files:
         yield (
             cell(

@@ -11,7 +11,7 @@ from refold.app.present.changing import Changing
 from refold.app.present.layout import BLANK, cell, spread
 from refold.app.present.state import changed_line
 from refold.app.safe import Safe
-from refold.core.edits import Look, edits_of
+from refold.core.edits import Look, editing
 from refold.core.plans import Status, Step, plan_of
 from refold.core.touches import DELETED, MOVED, READ, Place, Touch, Touches
 
@@ -97,7 +97,8 @@ def _files(
     open_: list[Line] = []
     for place in waiting:
         name, arguments, _ = yield from changing.asked(place)
-        changes = (edit for edit in edits_of(name, arguments) if not isinstance(edit, Look))
+        edits = yield from editing(name, arguments)
+        changes = (edit for edit in edits if not isinstance(edit, Look))
         open_.extend(_open(edit.path, seqs[place.call], width, held=held) for edit in changes)
     changed, read = touches.counts(item)
     if not changed and not read and not open_ and not touches.unread:

@@ -57,7 +57,7 @@ class TouchReader:
                 touches.unread += 1
                 return
             for ordinal, (key, name, arguments) in enumerate(asked):
-                touches.ask(key, item, ordinal, name, arguments)
+                yield from touches.ask(key, item, ordinal, name, arguments)
 
 
 def line_of(reader: RunReader, item: int, whole: int = WHOLE) -> Generator[None, None, bytes]:
