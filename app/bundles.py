@@ -60,8 +60,13 @@ def unpacked(text: str) -> Opened:
 
 
 def source_of(run: Path) -> Path | None:
-    """Give the bundle that a run was unpacked from; None for any other run."""
-    return _SOURCES.get(run)
+    """Give the bundle that a run, or one that lies in it, was unpacked from; None for any other run."""
+    return next((bundle for top, bundle in _SOURCES.items() if run.is_relative_to(top)), None)
+
+
+def lies_inside(run: Path) -> bool:
+    """Say whether a run was unpacked as a part of another one: its bundle does not open it."""
+    return run not in _SOURCES and source_of(run) is not None
 
 
 def told_path(run: Path) -> Path:

@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.on_screen import settings
 from tests.rivumi_cases import BASE, CASES, canonical, edit, make
 
 from refold.app.bundles import unpacked, words
 from refold.app.cli import main
+from refold.app.present.copies import copies
+from refold.app.present.landing import Landing
 from refold.core.findings import finding_json
 from refold.core.records import Json
 from refold.core.redact import Redactor
@@ -120,6 +123,25 @@ def test_runs_within_a_run_come_along(tmp_path: Path) -> None:
             assert reader.session.inner_runs() == (f"scout{deep}",)
         place = place / "subagents" / f"scout{deep}"
         assert (place / "result.json").is_file()
+
+
+def test_what_is_copied_of_a_run_within_a_run_names_the_bundle(tmp_path: Path) -> None:
+    make("12-terminal-completed", make("03-running-clean", tmp_path / "here") / "subagents")
+    out = tmp_path / "out.refold-bundle"
+    assert (
+        main(["export", str(tmp_path / "here" / "03-running-clean"), "--format", "bundle", "-o", str(out)])
+        == 0
+    )
+    opened = unpacked(str(out))
+    chosen = settings(tmp_path)
+    assert copies(opened.run, Landing(2), chosen)[1:] == (
+        ("path", "path", str(out)),
+        ("link", "deep link", f"{out}@2"),
+    )
+    assert copies(opened.run / "subagents" / "12-terminal-completed", Landing(2), chosen) == (
+        ("id", "id", "12-terminal-completed"),
+        ("path", "path", str(out)),
+    )
 
 
 def test_no_secret_leaves_in_any_file(tmp_path: Path) -> None:

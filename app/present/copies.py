@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from refold.app.bundles import source_of
+from refold.app.bundles import lies_inside, source_of
 from refold.app.present.landing import Landing
 from refold.core.links import link
 from refold.core.store.run_id import is_run_id
@@ -47,6 +47,9 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
         # In the midst of a word a shell takes # as it is.
         Copy("link", "deep link", place if shlex.quote(named) == named else shlex.quote(place)),
     )
+    if lies_inside(path):
+        # No link leads to a run within the run of a bundle.
+        return copied[:2]
     if bundle:
         # Nothing goes on with a bundle.
         return copied
