@@ -460,7 +460,8 @@ def test_stretches_that_stand_in_a_text_are_laid_on_it_as_if_one_by_one(data: st
 
 
 @pytest.mark.parametrize(
-    "begins", ["--- a/f\n+++ b/f\n@@ -1,20000 +1,20000 @@", BEGIN.partition("@@")[0] + "@@"]
+    "begins",
+    ["--- a/f\n+++ b/f\n@@ -1,20000 +1,20000 @@", "*** Begin Patch\n*** Update File: f\n@@"],
 )
 def test_a_patch_is_read_in_small_steps(begins: str) -> None:
     rows = "\n".join(("-x", "+y")[at % 2] for at in range(19_000))
