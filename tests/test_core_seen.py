@@ -193,10 +193,25 @@ async def test_the_screens_say_so(tmp_path: Path, cache: Path) -> None:
     rewrite(path)
     app = RefoldApp(here, lambda: RunScreen(path, settings=here))
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: any("history was rewritten" in row for row in shown(app)))
+        said = "history was rewritten: from line 1 on it is not what was seen before"
+        await until(pilot, lambda: any(said in row for row in shown(app)))
+        assert len(said) < 79
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, PostmortemScreen))
         screen = app.screen
         assert isinstance(screen, PostmortemScreen)
         await until(pilot, lambda: screen.is_read)
         assert any("history was rewritten since it was last looked at" in row for row in shown(app))
+
+
+async def test_of_a_run_cut_short_while_it_is_open_just_that_is_said(tmp_path: Path, cache: Path) -> None:
+    lines = [story.meta(1, "run", "go"), *(story.assistant(n, n, story.text("x" * 40)) for n in range(2, 9))]
+    path = story.write(tmp_path / "run.json", lines)
+    here = msgspec.structs.replace(settings(tmp_path), cache_dir=cache)
+    app = RefoldApp(here, lambda: RunScreen(path, settings=here))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: any((cache / "seen").glob("*")))
+        os.truncate(path, len(b"".join(lines[:3])) + 9)
+        await until(pilot, lambda: any("last seq 3" in row for row in shown(app)))
+        await until(pilot, lambda: not any(each.group == "seen" for each in app.workers if each.is_running))
+        assert any("the file was cut short: it was read again from the start" in row for row in shown(app))

@@ -195,7 +195,8 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         self.forget_playing()
         self.action_stop_search()
         self._drawn = float("-inf")
-        self._looked_back = False
+        # Of a file that was changed while it was open more is known, and said above.
+        self._looked_back = why is not None
 
     async def _read(self, *, finished: bool) -> None:
         reading, now = self._reading, self._clock()
@@ -331,7 +332,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         with contextlib.suppress(StoreError):
             found = await aside(look)
             if found is not None:
-                self._banner.say(f"history was rewritten since it was last looked at: {found.reason}")
+                self._banner.say(f"history was rewritten: {found.reason}")
 
     @work(group="judge", exclusive=True)
     async def _judge(self) -> None:
