@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
@@ -15,10 +15,8 @@ from refold.app.cli_redact import redacted
 from refold.app.log import record_fault
 from refold.app.present import units
 from refold.app.present.run_list import RunList
-from refold.app.present.runs import RunRows, chosen
 from refold.app.safe import Safe, fit, line
 from refold.app.settings import Settings
-from refold.app.text_search import TextSearch
 from refold.core.filter import Filter, parse_filter
 from refold.core.prices import bill_json
 from refold.core.status import STATUSES
@@ -26,6 +24,9 @@ from refold.core.store.catalog import Catalog
 from refold.core.store.kept import KeptIndex
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, bill_of, summary_json
+
+if TYPE_CHECKING:
+    from refold.app.present.runs import RunRows
 
 _COLUMNS: Final = 200
 _UNREAD: Final = frozenset({"missing", "not-permitted", "not-a-directory", "unreadable"})
@@ -58,6 +59,8 @@ def list_runs(
             printer.json(row)
         return FINE
     if len(runs):
+        from refold.app.present.runs import RunRows, chosen
+
         _print(RunRows(runs, chosen(settings.columns), lambda: now, zone, settings.prices), printer)
     if runs.hidden:
         printer.note(f"{units.plural(runs.hidden, 'run')} {others}{_meant(arguments.filter, runs)}")
@@ -114,6 +117,8 @@ def _as_term(word: str) -> str:
 def _narrow(runs: RunList, wanted: Filter) -> None:
     _finish(runs.narrow(wanted))
     if wanted.text:
+        from refold.app.text_search import TextSearch
+
         search = TextSearch()
         search.begin(wanted.text)
         _finish(search.steps(runs.candidates()))

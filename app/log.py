@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from pathlib import Path
 
 from refold.core.version import __version__
@@ -22,6 +21,8 @@ def record_fault(log_file: Path | None, error: BaseException) -> Path | None:
     """
     if log_file is None:
         return None
+    import traceback  # a program in which nothing went wrong does without it
+
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lines = [f"{stamp} refold {__version__} pid {os.getpid()}"]
     seen: set[int] = set()

@@ -131,6 +131,15 @@ def test_commands_load_no_screen(arguments: list[str], journals: Path, tmp_path:
     assert loaded_by([there.get(word, word) for word in arguments], COMMAND, tmp_path) & HEAVY == set()
 
 
+def test_a_list_that_the_cache_knows_loads_nothing_that_reads_a_run(journals: Path, tmp_path: Path) -> None:
+    ls = ["ls", "--json", "--only", "--root", str(journals / "v3")]
+    readers = {f"refold.core.store.{name}" for name in ("growing", "journal_reads", "reader", "summarise")}
+    assert loaded_by([*ls, "--no-cache"], COMMAND, tmp_path) >= readers
+    loaded_by(ls, COMMAND, tmp_path)
+    more = {"refold.core.timeline", "refold.core.formats.journal", "refold.app.present.runs", "traceback"}
+    assert loaded_by(ls, COMMAND, tmp_path) & (readers | more) == set()
+
+
 def test_the_first_rows_of_a_run_wait_for_nothing_that_is_needed_later(
     journals: Path, tmp_path: Path
 ) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, flow
 from refold.core.prices import Bill, Price, Spent, amount, bill, bill_json, by_model, filled, written
 from refold.core.records import Json
-from refold.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from refold.core.timeline import Timeline
 
 Prices = Mapping[str, Price]
 

@@ -15,13 +15,12 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from refold.core.errors import BadRecord, RunNotFound, StoreError
 from refold.core.store import list_cache
 from refold.core.store.files import odd_kind
 from refold.core.store.lock import LockedSoon, locked_inodes
-from refold.core.store.long_runs import LONG, LongRuns
 from refold.core.store.roots import (
     LOCK_SUFFIX,
+    LONG,
     SUFFIX,
     Candidate,
     RootReport,
@@ -37,15 +36,13 @@ from refold.core.store.shelf import Gone as Gone
 from refold.core.store.shelf import Item as Item
 from refold.core.store.shelf import Progress as Progress
 from refold.core.store.shelf import Shelf, Slot, Unread
-from refold.core.store.summarise import empty, failed_on, not_a_file, preview, summarise, unopened
 from refold.core.summary import RunSummary
 
 if TYPE_CHECKING:
+    from refold.core.store.journal_reads import JournalReads
     from refold.core.store.session_reads import SessionReads
     from refold.core.store.session_shelf import SessionShelf, Waiting
 
-SLICE = 0.0015
-"""Seconds that one `next()` may spend on reading a run."""
 _FIRST = 50
 """How many rows are wanted before anything else is done."""
 _SHORT = 16 << 10
@@ -99,7 +96,7 @@ class Catalog:
         self._sessions: dict[str, SessionShelf] = {}
         """The run directories of the same directories, where there are any."""
         self._same: list[RootReport] = []
-        self._long = LongRuns(cache, fault)
+        self._journal_reads: JournalReads | None = None
         self._session_reads: SessionReads | None = None
         self._must_load = cache is not None
         self._must_save = False
@@ -108,7 +105,8 @@ class Catalog:
         """Close the files kept open and write what the cache does not have yet."""
         for _ in self._save():
             pass
-        self._long.close()
+        if self._journal_reads is not None:
+            self._journal_reads.close()
 
     def roots_report(self) -> tuple[RootReport, ...]:
         """Say of every directory, in the order given, what was found in it at the last look."""
@@ -360,7 +358,7 @@ class Catalog:
                 continue
             later.append((shelf, slot))
             if found.stem not in shelf.told:
-                yield from _preview(shelf, found, now, self._fault)
+                yield from self._preview(shelf, found, now)
         for one in later:
             progress = Progress(done, len(unread))
             if isinstance(one[1], str):
@@ -374,24 +372,27 @@ class Catalog:
         self, shelf: Shelf, slot: Slot, found: Candidate, now: _Pass, progress: Progress
     ) -> Iterator[Item]:
         """Read a run in full and tell its row."""
-        settled = list_cache.is_settled(found, now.looked_ns)
-        try:
-            row = yield from self._summary(found, shelf.hint, progress, settled=settled)
-        except RunNotFound:
-            yield from shelf.forget(found.stem)
+        row = yield from self._reads().read(shelf, slot, found, now.looked_ns, progress)
+        if row is None:
             return
-        except StoreError as error:
-            row = unopened(found, error, hint=shelf.hint)
-        except Exception as error:  # a fault of ours with one run must not take the others from the list
-            self._fault(error)
-            row = failed_on(found, error, hint=shelf.hint)
-        else:
-            if not odd_kind(found.mode):
-                shelf.keep(slot, row, settled=settled)
-                self._must_save = True
+        self._must_save |= slot.page.rows[slot.place] is row
         told = shelf.tell(row, now.held[shelf])
         if told is not None:
             yield told
+
+    def _preview(self, shelf: Shelf, found: Candidate, now: _Pass) -> Iterator[Item]:
+        row = self._reads().first_row(shelf, found)
+        told = None if row is None else shelf.tell(row, now.held[shelf])
+        if told is not None:
+            yield told
+
+    def _reads(self) -> JournalReads:
+        """Give what reads journals; it is loaded when there is one to read."""
+        if self._journal_reads is None:
+            from refold.core.store.journal_reads import JournalReads
+
+            self._journal_reads = JournalReads(self._cache, self._fault)
+        return self._journal_reads
 
     def _read_session(self, shelf: SessionShelf, name: str, now: _Pass, progress: Progress) -> Iterator[Item]:
         """Read a run directory in full and tell its row."""
@@ -404,39 +405,6 @@ class Catalog:
         told = None if row is None else shelf.tell(row, now.held[shelf])
         if told is not None:
             yield told
-
-    def _summary(
-        self, found: Candidate, hint: str, progress: Progress, *, settled: bool
-    ) -> Generator[Item, None, RunSummary]:
-        if odd_kind(found.mode):
-            return not_a_file(found, hint=hint)
-        if not found.size:
-            return empty(found, hint=hint)
-        reader = self._long.reader(found, hint)
-        try:
-            while not reader.step(SLICE):
-                yield progress
-            row = summarise(found, reader)
-        except BaseException:
-            reader.close()
-            raise
-        self._long.take_back(found, reader, settled=settled)
-        return row
-
-
-def _preview(
-    shelf: Shelf, found: Candidate, now: _Pass, fault: Callable[[Exception], object]
-) -> Iterator[Item]:
-    try:
-        row = preview(found, hint=shelf.hint)
-    except (BadRecord, StoreError):  # the reading in full says why
-        return
-    except Exception as error:  # as in `_read`: one run must not take the others from the list
-        fault(error)
-        row = failed_on(found, error, hint=shelf.hint)
-    told = shelf.tell(row, now.held[shelf])
-    if told is not None:
-        yield told
 
 
 def _preview_session(shelf: SessionShelf, name: str, now: _Pass) -> Iterator[Item]:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from refold.core.store.growing import Change
 from refold.core.store.reader import RunReader
-from refold.core.store.roots import Candidate
+from refold.core.store.roots import LONG, Candidate
 
 if TYPE_CHECKING:
     from refold.core.store.in_turn import InTurn
 
-LONG = 1 << 20
-"""Runs above this many bytes are long ones."""
 _LIVE_READERS = 2
 """Long runs that grow keep their index, so that only what is new is read."""
 

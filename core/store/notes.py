@@ -9,7 +9,6 @@ Nothing here decides what a run is: without the notes it reads and folds the sam
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -171,6 +170,8 @@ class NotesStore:
             if source is None and changed == Notes():
                 return notes
             kept = {key: value for key, value in values.items() if key not in Notes.__struct_fields__}
+            import json
+
             data = json.dumps({**kept, **msgspec.to_builtins(notes)}, indent=1).encode()
             if len(data) >= LARGEST:
                 raise TooLarge(
@@ -368,6 +369,8 @@ def _data(path: Path) -> bytes:
 
 
 def _values(data: bytes) -> dict[str, Json] | None:
+    import json  # a list of runs, of which nothing is noted, does without it
+
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):

@@ -16,6 +16,8 @@ from refold.core.store.session_names import is_run_directory
 
 SUFFIX = ".json"
 LOCK_SUFFIX = ".lock"
+LONG = 1 << 20
+"""Runs above this many bytes are long ones."""
 STRETCH = 256
 """Entries that are looked at in one go."""
 
