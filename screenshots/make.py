@@ -14,8 +14,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = Path("/tmp/refold-pictures")
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 SIZE = (120, 34)
+SMALL = (104, 26)
+"""Of the pictures that stand two beside each other."""
 
 
 def key_tables() -> str:
@@ -65,14 +67,17 @@ def runs() -> Iterator[None]:
     with RUNS.with_suffix(".lock").open("w") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         shutil.rmtree(RUNS, ignore_errors=True)
+        before = Path.cwd()
         demo.make(RUNS, NOW)
         story, records = begin_live(demo.roots(RUNS)[0].path, NOW)
         for _ in islice(records, 17):
             pass
         age(story.journal.path, NOW)
+        os.chdir(RUNS)
         try:
             yield
         finally:
+            os.chdir(before)
             story.journal.close()
             shutil.rmtree(RUNS)
 
@@ -85,14 +90,17 @@ def settings_of(theme: str) -> Settings:
     return Settings(
         roots=demo.roots(RUNS),
         state_dir=RUNS / "refold",
-        cache_dir=None,
+        conversations=(demo.conversations(RUNS),),
+        cache_dir=RUNS / "cache",
         config_file=RUNS / "config.toml",
         theme=theme,
         utc=True,
     )
 
 
-async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> str:
+async def picture(
+    first: str, theme: str, keys: tuple[str, ...], name: str, size: tuple[int, int] = SIZE
+) -> str:
     """Show a screen, press keys, and give the SVG."""
     from textual.screen import Screen
 
@@ -109,19 +117,40 @@ async def picture(first: str, theme: str, keys: tuple[str, ...], name: str) -> s
         return RunsScreen(settings, now=NOW.timestamp)
 
     app = RefoldApp(settings, screen)
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=size) as pilot:
         svg = await settled(app, pilot, name)
         for key in keys:
-            await pilot.press(key)
+            await pilot.press({" ": "space"}.get(key, key))
             svg = await settled(app, pilot, name)
     return without_network(svg)
 
 
+@contextmanager
+def in_the_trash(*runs: tuple[str, str, str, int]) -> Iterator[None]:
+    """Let runs lie in the trash while the block runs, each with its status, its prompt and the days since."""
+    from refold.core.store.trash import carry_out, plan_for
+    from refold.core.store.trash_list import entries, restore
+
+    directory = settings_of("refold-dark").roots[0].path
+    for number, (name, status, prompt, days) in enumerate(runs, 0x3F7A):
+        plan = plan_for(directory / f"{name}.json", suffix=f"{number:08x}")
+        carry_out(plan, status=status, prompt=prompt, now=NOW - timedelta(days=days))
+    try:
+        yield
+    finally:
+        for entry in list(entries([directory])):
+            restore(entry)
+
+
 async def settled(app: App[None], pilot: Pilot[None], name: str, *, same_for: int = 6) -> str:
     """The picture once it stays the same: the screen polls its files, so it never comes to rest by itself."""
+    from textual.widgets import Input
+
     svg, same = "", 0
     while same < same_for:
         await pilot.pause(0.1)
+        for field in app.screen.query(Input):
+            field.cursor_blink = False
         now = app.export_screenshot(title=name)
         svg, same = now, same + 1 if now == svg and _READING not in now else 0
     return svg
@@ -144,8 +173,23 @@ PICTURES = {
     "resume": ("fix-date-parser", "refold-dark", ("r", "x")),
     "post-mortem": ("fix-date-parser", "refold-dark", ("d",)),
     "rivumi": ("", "refold-dark", ("down", "down", "down", "down", "enter", "2")),
+    "fork": ("fix-date-parser", "refold-dark", ("f",)),
+    "lineage": ("", "refold-dark", ("down", "down", "l")),
+    "compare": ("", "refold-dark", ("down", "down", "c")),
+    "search": ("", "refold-dark", ("ctrl+f", *"tests", "down")),
+    "export": ("fix-date-parser", "refold-dark", ("e",)),
+    "trash": ("", "refold-dark", ("X",)),
+    "conversations": ("", "refold-dark", ("h",)),
+    "conversation": ("", "refold-dark", ("h", "enter")),
 }
 """By name: the run that is shown, the theme, and the keys that are pressed."""
+BESIDE = ("fork", "lineage", "compare", "search", "export", "trash", "conversations", "conversation")
+"""Those that stand two beside each other."""
+TRASHED = (
+    ("translate-strings", "cancelled", "Translate the messages of the app.", 2),
+    ("never-began", "empty", "", 33),
+)
+"""What lies in the trash where that is shown: run, status, prompt, and the days since."""
 
 
 FILM = "replay"
@@ -157,8 +201,6 @@ FILM_WATCHED = "tokens"
 
 async def replay() -> str:
     """A run of the demo, played until a breakpoint stops it; then back to where what is watched changed."""
-    from textual.widgets import Input
-
     from refold.app.main import RefoldApp
     from refold.app.screens.run import RunScreen
 
@@ -174,12 +216,10 @@ async def replay() -> str:
     async with app.run_test(size=FILM_SIZE) as pilot:
 
         async def shoot(seconds: float) -> None:
-            for field in screen.query(Input):
-                field.cursor_blink = False
             shown.append(Shown(await settled(app, pilot, "Refold", same_for=3), seconds))
 
         async def typed(key: str, text: str, seconds: float) -> None:
-            await pilot.press(key)
+            await pilot.press({" ": "space"}.get(key, key))
             for letter in text:
                 await pilot.press(letter if letter.isalnum() else _KEYS[letter])
                 if letter in " :":
@@ -211,15 +251,17 @@ _KEYS = {"_": "underscore", ":": "colon", " ": "space"}
 
 
 def make(only: Sequence[str] = ()) -> dict[str, str]:
-    """Every picture by its name, or some of them."""
+    """Give every picture by its name, or some of them."""
     os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", TEXTUAL_ANIMATIONS="none", COLORTERM="truecolor")
     os.environ.pop("NO_COLOR", None)
     with runs():
-        made = {
-            name: asyncio.run(picture(first, theme, keys, "Refold"))
-            for name, (first, theme, keys) in PICTURES.items()
-            if not only or name in only
-        }
+        made: dict[str, str] = {}
+        for name, (first, theme, keys) in PICTURES.items():
+            if only and name not in only:
+                continue
+            with in_the_trash(*TRASHED) if name == "trash" else nullcontext():
+                size = SMALL if name in BESIDE else SIZE
+                made[name] = asyncio.run(picture(first, theme, keys, "Refold", size))
         if not only or FILM in only:
             made[FILM] = asyncio.run(replay())
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from textual import work
@@ -54,6 +54,7 @@ class TrashingScreen(MarkingScreen):
     _runs: RunList
     _narrowing: Narrowing
     _settings: Settings
+    _now: Callable[[], float]
     _moving: tuple[int, int] | None = None
     """How many runs of the move that goes on were dealt with, and of how many; None where there is none."""
     _stopping = False
@@ -134,7 +135,7 @@ class TrashingScreen(MarkingScreen):
         from refold.app.screens.trash import TrashScreen
 
         if self.app.screen is self:
-            self.app.push_screen(TrashScreen(self._settings))
+            self.app.push_screen(TrashScreen(self._settings, now=self._now))
 
     @work(group="trash", exclusive=True)
     async def _plan_trash(self, runs: list[RunSummary]) -> None:
