@@ -30,6 +30,8 @@ from refold.core.store.notes import NotesStore
 SESSIONS: dict[Share, int] = {"ci": 1, "quick": 3, "long": 1000}
 KEYS: dict[Share, int] = {"ci": 2, "quick": 8, "long": 14}
 """Keys that are pressed on each screen, after those that lead there."""
+SCREENS_OF: dict[Share, int] = {"ci": 12, "quick": 99, "long": 99}
+"""Screens of one session, drawn by lot."""
 SIZES = ((120, 40), (80, 24), (60, 20), (200, 60), (40, 10))
 BRACKETS = "[[[]]]//@=$#(){}'\"\\:, abc.x1\n"
 
@@ -120,7 +122,7 @@ def _walk(goal: Goal, directory: Path, share: Share, texts_of: Callable[[random.
         store(place, texts, rng)
         goal.count("texts", len(texts))
         with goal.attempt(f"session {number}"):
-            goal.tries += _session(goal, place, rng, KEYS[share])
+            goal.tries += _session(goal, place, rng, share)
 
 
 def store(place: Path, texts: list[str], rng: random.Random) -> None:
@@ -158,8 +160,8 @@ def _where(place: Path) -> list[str | Path]:
     return ["--only", *(word for root in roots for word in ("--root", root))]
 
 
-def _session(goal: Goal, place: Path, rng: random.Random, most: int) -> int:
-    """Walk over all screens once; give how many keys were pressed."""
+def _session(goal: Goal, place: Path, rng: random.Random, share: Share) -> int:
+    """Walk over the screens once; give how many keys were pressed."""
     columns, rows = rng.choice(SIZES)
     pressed: list[str] = []
     command = ["env", "-C", str(place), *refold(*_where(place))]
@@ -167,12 +169,12 @@ def _session(goal: Goal, place: Path, rng: random.Random, most: int) -> int:
         terminal.wait("watching" if columns >= 80 else "refold", limit=60)
         terminal.settle(0.3)
         try:
-            for name in rng.sample(sorted(SCREENS), len(SCREENS)):
+            for name in rng.sample(sorted(SCREENS), min(len(SCREENS), SCREENS_OF[share])):
                 tour = SCREENS[name]
                 pressed.append(f"({name}:")
                 keys = [
                     *("escape",) * 4, "home", *("down",) * rng.randint(0, 9), *tour.there,
-                    *(rng.choice(tour.keys) for _ in range(most)), *("escape",) * 3,
+                    *(rng.choice(tour.keys) for _ in range(KEYS[share])), *("escape",) * 3,
                 ]  # fmt: skip
                 for key in keys:
                     pressed.append(key)

@@ -30,7 +30,20 @@ from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown,
 
 README = Path(__file__).parent.parent.parent / "README.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
-PARTS = ("kill", "errors", "crash", "damage", "tail", "fold", "race", "screen", "export", "terminal", "fuzz")
+PARTS = (
+    "kill",
+    "errors",
+    "crash",
+    "damage",
+    "tail",
+    "fold",
+    "race",
+    "screen",
+    "export",
+    "terminal",
+    "watch",
+    "fuzz",
+)
 
 
 def measure(name: str, share: Share, seed: int, seconds: float = math.inf) -> Iterator[Goal]:

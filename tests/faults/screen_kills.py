@@ -62,12 +62,12 @@ ACTS: dict[str, Act] = {
     ),
     "export": Act(((_FIRST, ("e",)), ("enter write", ("enter",))), "fsync rename"),
     "repair": Act(
-        ((_FIRST, ("home", "d")), ("Leave it as it is", ("m",)), ("enter do it", ("enter",))),
+        ((_FIRST, ("home", "d")), ("Patterns", ("m",)), ("enter do it", ("enter",))),
         "ftruncate fsync link rename flock",
         _tear,
     ),
     "salvage": Act(
-        ((_FIRST, ("home", "d")), ("Leave it as it is", ("s",)), ("enter do it", ("enter",))),
+        ((_FIRST, ("home", "d")), ("Patterns", ("s",)), ("enter do it", ("enter",))),
         "link fsync rename flock",
         _damage,
     ),

@@ -36,6 +36,8 @@ KEYS = (
     *("down", "up", "enter", "escape", "1", "2", "3", "4", "5", "end", "home", "s", "?", "d", "l", "]", "t"),
     *(" ", "c", "h", "D", "n", "v", "}", "b"),
 )
+COMMANDS_OF: dict[Share, int] = {"ci": 4, "quick": 1, "long": 1}
+"""One command of so many is run."""
 COMMANDS = (
     ["ls"], ["ls", "text:ledger"], ["show", "run-0"], ["verify", "run-1", "bad"], ["export", "run-2"],
     ["state", "run-0"], ["search", "ledger"], ["diff", "run-0", "run-1"],
@@ -66,7 +68,7 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
             _check_calls(goal, log, places)
         with goal.attempt(f"{number}: watching a run that grows"):
             _watch(goal, place, places[0], log)
-        for command in COMMANDS:
+        for command in COMMANDS[goal.seed % COMMANDS_OF[share] :: COMMANDS_OF[share]]:
             if goal.over and number:
                 return
             with goal.attempt(f"{number}: {' '.join(command)}"), _unchanged(places):

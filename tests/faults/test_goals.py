@@ -8,13 +8,29 @@ from tests.faults.run import measure
 from tests.faults.victims import traces
 
 SEED = 1
-TRIES = {"kill": 40, "errors": 12, "crash": 120, "damage": 300, "tail": 300, "race": 300, "screen": 10}
+TRIES = {
+    "kill": 40,
+    "errors": 12,
+    "crash": 120,
+    "damage": 300,
+    "tail": 300,
+    "race": 300,
+    "screen": 400,
+    "fold": 400,
+    "export": 1000,
+    "terminal": 100,
+    "watch": 25,
+}
 """By part: what has to be tried at least."""
 needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a child here")
 
 
 @pytest.mark.parametrize(
-    "part", ["kill", "errors", pytest.param("crash", marks=needs_strace), "damage", "tail", "race", "screen"]
+    "part",
+    [
+        *("kill", "errors", "damage", "tail", "fold", "race", "screen", "export", "terminal", "watch"),
+        pytest.param("crash", marks=needs_strace),
+    ],
 )
 def test_a_share_of_the_goals(part: str) -> None:
     require(list(measure(part, "ci", SEED)), tries=TRIES[part])
