@@ -139,6 +139,10 @@ LEFT_BY_A_CRASH: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 """How a run ends whose writer died: named in words of its own, never counted as damage."""
 
 
+UNPAIRED: Final = frozenset({"E_CALL_UNANSWERED", "E_TOOL_ORPHAN", "E_TOOL_DUP"})
+"""Calls and results in the middle of a run that are no pairs: the original folds them, a model may refuse."""
+
+
 def is_damage(code: str) -> bool:
     """Say whether a finding counts as damage: an error or a warning, and not what a crash leaves."""
     return CODES[code].severity != "info" and code not in LEFT_BY_A_CRASH

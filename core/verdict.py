@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from refold.core.barred import ends_on_reply
 from refold.core.columns import ASSISTANT, DAMAGE, META, RESULT
-from refold.core.findings import LEFT_BY_A_CRASH, Finding
+from refold.core.findings import LEFT_BY_A_CRASH, UNPAIRED, Finding
 
 if TYPE_CHECKING:
     from refold.core.postmortem import Action, ActionName, Damage, InFlight, Known
@@ -29,6 +29,12 @@ STOPPED: Final = {
 }
 """How a run is said to have ended by its status."""
 NOTHING_LOST: Final = "Nothing was done yet and nothing is lost: start the task anew."
+_UNPAIRED: Final[Mapping[str, str]] = {
+    "E_TOOL_ORPHAN": "A result that answers no call stands in the conversation",
+    "E_TOOL_DUP": "One call has two results in the conversation",
+}
+_RUN_TOGETHER: Final = frozenset({"E_GLUED", "E_SPLICED"})
+_LOOKED_AT: Final = 10_000
 _CORRUPT: Final = "corrupt record sequence: "
 
 
@@ -69,9 +75,12 @@ def verdict_on(
         return newer(known.status.rule)
     happened = _happened(known, flying)
     if name != "running" and timeline.strict_error is not None:
-        return Verdict(_broken(known, happened, flying), _safe_broken(known, flying, by_name))
-    happened = " ".join(filter(None, (happened, _hint(flying, damage), _odd(known, damage))))
-    return Verdict(happened, _safe(known, flying, by_name) + _mending(known))
+        lost = [each for each in damage if each.finding.code == "E_CALL_UNANSWERED"]
+        broken = " ".join(filter(None, (_broken(known, happened, flying), _unpaired(known, lost))))
+        return Verdict(broken, _safe_broken(known, flying, by_name))
+    unpaired = _unpaired(known, damage)
+    happened = " ".join(filter(None, (happened, _hint(flying, damage), unpaired, _odd(known, damage))))
+    return Verdict(happened, _safe(known, flying, by_name, unpaired=bool(unpaired)) + _mending(known, damage))
 
 
 def _only_torn(timeline: Timeline) -> bool:
@@ -94,12 +103,43 @@ def _odd(known: Known, damage: Sequence[Damage]) -> str:
     odd: list[Finding] = [
         each.finding
         for each in damage
-        if each.finding.code not in LEFT_BY_A_CRASH and (repair is None or each.finding.start < end)
+        if each.finding.code not in LEFT_BY_A_CRASH | UNPAIRED
+        and (repair is None or each.finding.start < end)
     ]
     if not odd:
         return ""
     more = f", and {len(odd) - 1:,} more" if len(odd) > 1 else ""
     return f"Odd, but no obstacle: {short(odd[0].message, _REASON)} (line {odd[0].line}){more}."
+
+
+def _unpaired(known: Known, damage: Sequence[Damage]) -> str:
+    """Name what stands alone in the middle of the run; empty where every call has its one result."""
+    found = next((each for each in damage if each.finding.code in UNPAIRED), None)
+    if found is None:
+        return ""
+    if found.finding.code in _UNPAIRED:
+        return f"{_UNPAIRED[found.finding.code]} (line {found.finding.line:,})."
+    lost = _lost(known.timeline, found.item)
+    named = [short(name, _ARGUMENT) for name in lost[:_NAMED]]
+    named += [f"{len(lost) - _NAMED:,} more"] if len(lost) > _NAMED else []
+    have = "has no result" if len(lost) == 1 else "have no results"
+    changes = any(known.facts.effects.get(name, "unknown") in ("write", "unknown") for name in lost)
+    ran = f": nobody can say whether {'it' if len(lost) == 1 else 'they'} ran" if changes else ""
+    where = f"turn {known.timeline.turn(found.item):,}, line {found.finding.line:,}"
+    return f"{listed(named)} ({where}) {have} that can be read, and the run went on{ran}."
+
+
+def _lost(timeline: Timeline, item: int) -> list[str]:
+    """Give the tools of the calls of a reply that have no result."""
+    columns = timeline.columns
+    answered: set[int] = set()
+    for at in range(item + 1, min(timeline.items, item + 1 + _LOOKED_AT)):
+        if columns.last_assistant[at] != item + 1:
+            break
+        if columns.kind[at] == RESULT:
+            answered.add(columns.link[at])
+    calls = range(timeline.own_calls(item))
+    return [timeline.call_name(item, call) for call in calls if call not in answered] or ["a call"]
 
 
 def _happened(known: Known, flying: Sequence[InFlight]) -> str:
@@ -191,11 +231,15 @@ def _safe_broken(known: Known, flying: Sequence[InFlight], by_name: Mapping[Acti
         ways.append(f"fork it after seq {at} (f){before}")
     if by_name["salvage"].possible:
         ways.append("salvage its good records into a new run (s)")
+    look = _look(flying)
     if not ways:
-        return "No agent can go on with it; its bytes stay as they are and can be read."
-    those = unsure(flying)
-    look = f"Look first whether {names(those)} ran. " if those else ""
+        return f"{look}No agent can go on with it; its bytes stay as they are and can be read."
     return f"It cannot be resumed. {look}Safe: {', or '.join(ways)}; this file stays as it is."
+
+
+def _look(flying: Sequence[InFlight]) -> str:
+    those = unsure(flying)
+    return f"Look first whether {names(those)} ran. " if those else ""
 
 
 def unsure(flying: Sequence[InFlight]) -> list[InFlight]:
@@ -203,7 +247,9 @@ def unsure(flying: Sequence[InFlight]) -> list[InFlight]:
     return [each for each in flying if not each.withheld and each.effect in ("write", "unknown")]
 
 
-def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action]) -> str:
+def _safe(
+    known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName, Action], *, unpaired: bool
+) -> str:
     """Say what is safe."""
     name, resume, fork = known.status.name, by_name["resume"], by_name["fork"]
     forking = way_to_fork(fork)
@@ -212,8 +258,17 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
     if name == "completed":
         return f"Nothing has to be done; to go on from an earlier point, {forking or 'there is no way'}."
     if not resume.possible:
-        return f"It cannot be resumed: {resume.why_not}." + (f" Safe: {forking}." if forking else "")
-    them = "it" if len(flying) == 1 else "them"
+        rest = f" Safe: {forking}." if forking else ""
+        return f"{_look(flying)}It cannot be resumed: {resume.why_not}.{rest}"
+    if unpaired:
+        instead = f" Safe: {forking}, before that." if forking else ""
+        resuming = _resuming(known, flying, resume, "").replace("Safe: resume (r)", "Else: resume (r)", 1)
+        return f"A model may refuse to go on from there.{instead} {resuming}"
+    return _resuming(known, flying, resume, forking)
+
+
+def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, forking: str) -> str:
+    """Say what a resume does, and what can be done instead."""
     if asked := unsure(flying):
         those = "that call" if len(flying) == 1 else "those calls"
         before = f", or {forking}, before {those}" if forking else ""
@@ -222,8 +277,9 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
             f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, "
             f"then resume (r) and decide{before}."
         )
-    again = "; unchanged limits stop it again" if name in ("budget", "max-iterations") else ""
+    again = " (unchanged limits stop it again)" if known.status.name in ("budget", "max-iterations") else ""
     if flying and flying[0].withheld:
+        them = "it" if len(flying) == 1 else "them"
         instead = f", or {forking}" if forking else ""
         return f"Safe: resume (r), which asks what becomes of {them}{again}{instead}."
     if flying:
@@ -232,15 +288,21 @@ def _safe(known: Known, flying: Sequence[InFlight], by_name: Mapping[ActionName,
     return f"Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
 
 
-def _mending(known: Known) -> str:
+def _mending(known: Known, damage: Sequence[Damage]) -> str:
     plan = known.facts.repair
     if plan is None:
         return ""
     if plan.action == "complete":
         return " Its last record lacks only its newline; mending (m, or the resume itself) adds it."
+    size = _count(plan.torn_bytes, "byte")
+    if any(each.finding.start >= plan.keep and each.finding.code in _RUN_TOGETHER for each in damage):
+        return (
+            f" Its last {size} hold records that ran together: salvage (s) keeps what is good of them; "
+            "mending (m, or the resume itself) sets them aside."
+        )
     are = "is" if plan.torn_bytes == 1 else "are"
     return (
-        f" Its last {_count(plan.torn_bytes, 'byte')} {are} no whole record, as a crash leaves them; "
+        f" Its last {size} {are} no whole record, as a crash leaves them; "
         "mending (m, or the resume itself) keeps them aside."
     )
 
@@ -275,6 +337,11 @@ def names(flying: Sequence[InFlight]) -> str:
     named = [_name(each.call) for each in flying[:_NAMED]]
     if len(flying) > _NAMED:
         named.append(f"{len(flying) - _NAMED:,} more")
+    return listed(named)
+
+
+def listed(named: Sequence[str]) -> str:
+    """Join names as in a sentence; at least one."""
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 

@@ -18,6 +18,7 @@ from tests import rivumi_cases
 from refold.app import demo
 from refold.app.demo_runs import KILLED
 from refold.core.errors import RefoldError
+from refold.core.findings import UNPAIRED
 from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped
 from refold.core.resume import Effect
 from refold.core.rivumi.postmortem import explain_session
@@ -134,6 +135,21 @@ def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> 
             assert bool(action.writes) == action.possible
             assert bool(action.why_not) != action.possible
             assert action.name != "fork" or (action.at is not None) == action.possible
+
+
+def test_a_conversation_with_a_hole_is_forked_before_it(runs: Path) -> None:
+    seen: set[str] = set()
+    for path in [*fixtures(), *demo_runs(runs)]:
+        post = explain(path)
+        fork = next(action for action in post.actions if action.name == "fork")
+        for each in post.damage if post.status.name != "newer" else ():
+            if each.finding.code in UNPAIRED:
+                seen.add(each.finding.code)
+                assert "no obstacle" not in post.verdict.happened, path
+                goes_on = "Safe: resume" in post.verdict.safe
+                assert not goes_on, path
+                assert fork.at is None or each.finding.seq is None or fork.at < each.finding.seq, path
+    assert seen == UNPAIRED
 
 
 def test_every_verdict_on_a_directory_names_what_was_in_flight_and_what_is_safe(runs: Path) -> None:

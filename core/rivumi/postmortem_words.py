@@ -229,7 +229,7 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
         )
     mended = known.repair is not None and resume.why_not.startswith("its end")
     if not resume.possible and not mended:
-        why = short(resume.why_not.rstrip("."), _REASON)
+        why = short(resume.why_not.rstrip("."), _REASON).replace("own program: ", "own program says: ", 1)
         rest = f"Safe: {forking}." if forking else "Nothing here changes it; its events can be read."
         return f"It cannot be resumed: {why}. {look}{rest}"
     resuming = "mend its end (m), then resume (r)" if mended else "resume (r)"
@@ -256,7 +256,7 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
             if forking
             else f"Nothing is safe but to look; {forced}.{late}"
         )
-    again = "; the model has to ask again" if flying else ""
+    again = " (the model has to ask again)" if flying else ""
     hands = f"{resuming} hands it to its own program after seq {known.plan.last_seq}"
     return f"Safe: {hands}{again}{before}."
 
