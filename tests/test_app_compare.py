@@ -135,6 +135,13 @@ def test_a_fork_alone_is_compared_with_its_parent(capsys: pytest.CaptureFixture[
     code, text = printed(capsys, "again", "--json")
     said = json.loads(text)
     assert (code, said["a"]["id"], said["b"]["id"]) == (1, "fix-add", "again")
+    Path("damaged.json").unlink()  # a copy of the parent
+    Path("fix-add.json").rename("called-otherwise.json")
+    code, text = printed(capsys, "again", "--json")
+    said = json.loads(text)
+    assert (code, said["a"]["id"], said["b"]["id"]) == (1, "called-otherwise", "again")
+    Path("a-copy.json").write_bytes(Path("called-otherwise.json").read_bytes())
+    assert printed(capsys, "again")[0] == 3
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from refold.core.compare import Face, Pair, State, align, face_of, face_of_bytes
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
 from refold.core.rivumi.compare import said_by
+from refold.core.store.moved import that_say
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
@@ -205,6 +206,8 @@ def parent_of(
 ) -> Path | None:
     """Find the run that a run was forked from, by its id: beside it first; None where there is none.
 
+    One that was renamed since is known by what it says of itself, where only one says so.
+
     Args:
         path: the fork.
         meta: its meta record, where it has one.
@@ -221,7 +224,8 @@ def parent_of(
     with suppress(StoreError):
         found = resolve(origin.run_id, roots)
         return None if found == path else found
-    return None
+    renamed = that_say(origin.run_id, [*roots, Root(path.parent, "refold", "beside")])
+    return renamed[0] if len(renamed) == 1 and renamed[0] != path else None
 
 
 def origin_of(path: Path, meta: MetaRecord | None, notes: NotesStore | None = None) -> ForkOrigin | None:
