@@ -6,6 +6,9 @@ import re
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple, overload
+from zlib import crc32
+
+import msgspec
 
 KINDS = ("meta", "user", "assistant", "result", "event", "note", "terminal", "damage", "call")
 META, USER, ASSISTANT, RESULT, EVENT, NOTE, TERMINAL, DAMAGE, CALL = range(9)
@@ -89,6 +92,15 @@ class ByTurn(Sequence[int]):
         return self.values[self._turns[item]]
 
 
+class PackedColumns(msgspec.Struct, array_like=True):
+    """The columns as bytes, in one fixed order."""
+
+    data: list[memoryview]
+    """Decoded, they are views of what was read: nothing is copied twice."""
+    turns: int
+    """The check sum of the column of turns, by which others are looked up."""
+
+
 class Columns:
     """The columns themselves, one entry an item."""
 
@@ -161,11 +173,26 @@ class Columns:
         """All that is kept, in one fixed order."""
         return [*self.by_item(), *(column.values for column in self.by_turn())]
 
-    def fit(self) -> bool:
-        """Say whether the columns belong together: as many entries in each, and one for each turn."""
+    def packed(self) -> PackedColumns:
+        """Give all that is kept, for a cache."""
+        data = [memoryview(column.tobytes()) for column in self.arrays()]
+        return PackedColumns(data, crc32(self.llm))
+
+    def restore(self, kept: PackedColumns) -> None:
+        """Take over what was kept, instead of what there is.
+
+        Raises:
+            ValueError: they do not belong together: as many entries in each, and one for each turn.
+        """
+        for column, data in zip(self.arrays(), kept.data, strict=True):
+            del column[:]
+            column.frombytes(data)
         items = {len(column) for column in self.by_item()}
         turns = {len(column.values) for column in self.by_turn()}
-        return len(items) == len(turns) == 1 and turns == {max(self.llm, default=0) + 1}
+        # Turns are numbered upwards: where they are the ones that were kept, the last is the highest.
+        highest = self.llm[-1] if self.llm else 0
+        if len(items) != 1 or turns != {highest + 1} or crc32(self.llm) != kept.turns:
+            raise ValueError("columns that do not belong together")
 
     def begin_turn(
         self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int

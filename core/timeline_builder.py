@@ -24,6 +24,7 @@ from refold.core.columns import (
     TERMINAL,
     USER,
     Mark,
+    PackedColumns,
 )
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, NoMeta, UnsupportedVersion
 from refold.core.formats import Columns as Line
@@ -43,7 +44,7 @@ _NAN = float("nan")
 class Snapshot(msgspec.Struct, array_like=True):
     """Everything a builder knows, as plain values, for a cache."""
 
-    columns: list[bytes]
+    columns: PackedColumns
     call_names: bytes
     names: list[str]
     loose_ids: dict[int, str]
@@ -129,7 +130,7 @@ class Builder:
             return None
         fold = {name: getattr(self._fold, name) for name in self._fold.__struct_fields__ if name != "suspect"}
         kept = Snapshot(
-            columns=[column.tobytes() for column in t.columns.arrays()],
+            columns=t.columns.packed(),
             call_names=t.call_names.tobytes(),
             names=t.names,
             loose_ids=t.loose_ids,
@@ -151,11 +152,7 @@ class Builder:
         """
         snapshot = msgspec.msgpack.decode(kept, type=Snapshot)
         t = self.timeline
-        for column, data in zip(t.columns.arrays(), snapshot.columns, strict=True):
-            del column[:]
-            column.frombytes(data)
-        if not t.columns.fit():
-            raise ValueError("columns of different length")
+        t.columns.restore(snapshot.columns)
         t.call_names.frombytes(snapshot.call_names)
         t.names, t.loose_ids, t.reasons = snapshot.names, snapshot.loose_ids, snapshot.reasons
         t.iterations.frombytes(snapshot.iterations)

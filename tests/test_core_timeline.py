@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.core.buckets import buckets
+from refold.core.columns import Columns, PackedColumns
 from refold.core.errors import FoldError
 from refold.core.journal_text import fold_bytes
 from refold.core.records import Json
@@ -394,3 +395,27 @@ def test_buckets_cover_every_row_once(
             linked = timeline.link(index)
             if linked is not None and row.kind == "call":
                 assert timeline.link(linked) == index
+
+
+@pytest.mark.parametrize("spoil", ["a turn", "the last turn", "an entry", "a column", "part of an entry"])
+def test_columns_that_do_not_belong_together_are_refused(journals: Path, spoil: str) -> None:
+    with RunReader.open(journals / "v2" / "completed-simple.json") as reader:
+        columns = reader.index_all().columns
+    kept = columns.packed()
+    data = [bytearray(column) for column in kept.data]
+    turns = next(place for place, column in enumerate(columns.by_item()) if column is columns.llm)
+    if spoil == "a turn":
+        data[turns][0] ^= 64
+    elif spoil == "the last turn":
+        data[turns][-4] += 1
+    elif spoil == "an entry":
+        del data[0][:8]
+    elif spoil == "a column":
+        del data[-1]
+    else:
+        del data[0][:3]
+    with pytest.raises(ValueError):  # noqa: PT011 - of several kinds
+        Columns().restore(PackedColumns([memoryview(column) for column in data], kept.turns))
+    again = Columns()
+    again.restore(kept)
+    assert again.packed() == kept

@@ -23,6 +23,7 @@ from refold.core.columns import (
     SEQUENCED,
     TERMINAL,
     Mark,
+    PackedColumns,
 )
 from refold.core.errors import BadRecord
 from refold.core.formats import Decoder
@@ -103,7 +104,7 @@ class _Sums(msgspec.Struct):
 class _Kept(msgspec.Struct, array_like=True):
     """Everything a builder knows, as plain values."""
 
-    columns: list[bytes]
+    columns: PackedColumns
     types: bytes
     names: list[str]
     reasons: list[tuple[int, str]]
@@ -201,7 +202,7 @@ class EventBuilder:
         if t.breaks is not None or self._before_tail is not None or DAMAGE in t.columns.kind:
             return None
         kept = _Kept(
-            columns=[column.tobytes() for column in t.columns.arrays()],
+            columns=t.columns.packed(),
             types=t.types.tobytes(),
             names=t.names,
             reasons=t.reasons,
@@ -231,11 +232,7 @@ class EventBuilder:
         t.first_seconds, t.external = snapshot.first_seconds, snapshot.external
         self._names = {name: index for index, name in enumerate(t.names)}
         self._sums = snapshot.sums
-        for column, data in zip(t.columns.arrays(), snapshot.columns, strict=True):
-            del column[:]
-            column.frombytes(data)
-        if not t.columns.fit():
-            raise ValueError("columns of different length")
+        t.columns.restore(snapshot.columns)
         t.changed()
 
     def _event(self, line: bytes) -> Event:

@@ -20,7 +20,7 @@ from refold.core.version import __version__
 
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-_LAYOUT = f"{__version__}/4/{sys.byteorder}"
+_LAYOUT = f"{__version__}/5/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 
