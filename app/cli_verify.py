@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 def _print(finding: Finding, path: str, printer: Printer) -> None:
     role = _ROLES[finding.severity]
-    where = f"{path}:{finding.line}:{finding.start}: "
+    file = f"{path}/{finding.file}" if finding.file else path
+    where = f"{file}:{finding.line}:{finding.start}: "
     printer.line(
         (
             Cell(line(where), "dim"),

@@ -40,6 +40,8 @@ class Finding(msgspec.Struct, frozen=True):
     message: str
     remedy: str
     allowed: Allowed
+    file: str = ""
+    """Which file of a run directory it is about; empty where the run is one file."""
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -164,7 +166,8 @@ def finding_json(run: str, finding: Finding) -> dict[str, Json]:
     """Give a finding as `refold verify --json` prints it."""
     return {
         "run": run,
-        "link": link(run, finding.seq, finding.line),
+        "link": link(run, finding.seq, finding.line if finding.file in {"", "events.jsonl"} else 0),
+        "file": finding.file or None,
         "code": finding.code,
         "severity": finding.severity,
         "seq": finding.seq,

@@ -52,6 +52,7 @@ LS_KEYS = [
 VERIFY_KEYS = [
     "run",
     "link",
+    "file",
     "code",
     "severity",
     "seq",

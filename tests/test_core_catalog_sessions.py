@@ -20,6 +20,7 @@ from tests.rivumi_cases import CASES, DATA, canonical, edit, lines, make, write_
 from tests.terminal.program import without_privileges
 
 from refold.app.log import record_fault
+from refold.core.findings import CODES
 from refold.core.records import ForkOrigin
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
@@ -181,11 +182,11 @@ def _link(name: str) -> Callable[[Path], None]:
 
 
 BAD: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
-    "manifest missing": (_vanish, "crashed", "there is no session.json", ""),
+    "manifest missing": (_vanish, "crashed", "there is no session.json", "E_MISSING"),
     "manifest empty": (
         lambda run: (run / "session.json").write_bytes(b""),
         "unreadable",
-        "it is empty (0 B)",
+        "it is empty",
         "E_BAD_MANIFEST",
     ),
     "manifest torn": (
@@ -268,6 +269,28 @@ def test_bad_input_is_a_row_with_its_reason(kind: str, store: Path) -> None:
     assert code in row.problems or not code
     assert bool(row.damaged) == bool(code)
     assert bool(row.note) == (status == "unreadable")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BAD if "vanish" not in kind])
+def test_bad_input_is_a_finding_with_file_place_and_remedy(kind: str, store: Path) -> None:
+    run = make("03-running-clean", store)
+    BAD[kind][0](run)
+    found = findings(read_run(run))
+    assert found
+    for each in found:
+        assert each.file in {"session.json", "request.json", "events.jsonl", ".writer.lock", "workspace"}
+        assert each.message
+        assert each.remedy != CODES["E_NO_META"].remedy
+        if each.line:
+            data = (run / each.file).read_bytes()
+            assert each.line == data.count(b"\n", 0, each.start) + 1
+            assert each.start <= each.end <= len(data)
+    torn = {"manifest torn": "session.json", "request torn": "request.json"}
+    if kind in torn:
+        (cut,) = (each for each in found if each.file == torn[kind] and each.line)
+        assert (cut.line, cut.start) == (1, (run / cut.file).stat().st_size)
+    if kind == "manifest newer":
+        assert {each.code for each in found} == {"E_NEWER_VERSION"}
 
 
 def test_what_lies_beside_runs(store: Path, tmp_path: Path) -> None:

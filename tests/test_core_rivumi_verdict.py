@@ -316,7 +316,7 @@ def test_times() -> None:
         (Workspace("git", BASE.upper()), ""),
         (Workspace("git", ""), "commit unknown"),
         (Workspace("missing"), "missing"),
-        (Workspace("link"), "not a directory"),
+        (Workspace("link"), "a symbolic link"),
         (Workspace("no_git", detail="odd"), "no clone of its own: odd"),
     ],
 )

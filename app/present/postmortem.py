@@ -197,7 +197,8 @@ def _damage(page: _Page, post: Postmortem) -> None:
 
 def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
     finding = each.finding
-    target = Landing(finding.seq, finding.line) if finding.line else None
+    in_log = finding.file in {"", "events.jsonl"}
+    target = Landing(finding.seq, finding.line) if finding.line and in_log else None
     where = f"line {finding.line:,}, {units.place(finding.start, finding.end)}  " if finding.line else ""
     role: Role = "problem" if finding.severity == "error" else "warn"
     cells = (Cell(Safe("  ")), cell(where, "dim"), cell(finding.message, role, _TEXT))

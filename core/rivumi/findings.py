@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -28,6 +29,14 @@ _CODES: Final[dict[PartState, str]] = {
 }
 _FIRST: Final = 100
 """Findings of one kind that are listed; a log can hold millions."""
+
+
+_BEFORE: Final = "fork at the last sequence before it; what follows can still be read"
+_SALVAGE: Final = ", or salvage the good records"
+"""What is done with journals alone: the conversation of a directory stands in no log."""
+_LOG: Final = "events.jsonl"
+_CLAIMS: Final = "session.json"
+_IN_ITS_PLACE: Final = "move away what lies there, and bring the file back from a copy"
 
 
 def findings(
@@ -62,6 +71,7 @@ class _Maker:
         *,
         severity: Severity | None = None,
         remedy: str = "",
+        file: str = "",
     ) -> Finding:
         row = CODES[code]
         line, start, end = (0, 0, 0) if at is None else (at.line, at.start, at.end)
@@ -74,8 +84,9 @@ class _Maker:
             start,
             end,
             message,
-            remedy or row.remedy,
+            remedy or row.remedy.replace(_SALVAGE, ""),
             self._allowed,
+            file or (_LOG if at is not None else ""),
         )
 
 
@@ -91,10 +102,10 @@ def _fork_to(log: EventLog) -> int | None:
 
 
 def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
-    external = snapshot.manifest.state == "missing" and snapshot.events.state == "read"
+    external = _is_external(snapshot, reading)
     for part in (snapshot.manifest, snapshot.request, snapshot.events):
         if part.state == "missing" and not (external and part.name == "session.json"):
-            yield make("E_MISSING", f"{part.name} is missing")
+            yield make("E_MISSING", f"{part.name} is missing", file=part.name)
     for part in (
         snapshot.manifest,
         snapshot.request,
@@ -104,29 +115,71 @@ def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         snapshot.checkpoint,
     ):
         if part.state in _CODES:
-            yield make(_CODES[part.state], f"{part.name}: {part.detail or part.state}{_leads(part)}")
+            text = f"{part.name}: {part.detail or part.state}{_leads(part)}"
+            yield make(
+                _CODES[part.state],
+                text,
+                file=part.name,
+                remedy=_IN_ITS_PLACE if part.state == "not_regular" else "",
+            )
         elif part.size > RESUME_LIMIT:
             most = sized(RESUME_LIMIT)
             text = f"{part.name} has {sized(part.size)}; its own program reads no more than {most}"
-            yield make("E_OVERSIZE", text, remedy="it is read here, but can be resumed nowhere")
+            remedy = "it is read here, but can be resumed nowhere"
+            yield make("E_OVERSIZE", text, remedy=remedy, file=part.name)
     if snapshot.lock in {"link", "other"}:
-        yield make("E_NOT_REGULAR", ".writer.lock is not a file")
+        yield make(
+            "E_NOT_REGULAR",
+            f".writer.lock is {'a symbolic link' if snapshot.lock == 'link' else 'no file'}",
+            remedy="remove it once no agent is at work on the run: it holds nothing",
+            file=".writer.lock",
+        )
     if snapshot.holder:
-        yield make("E_LOCKED", f"{snapshot.holder} holds the run", severity="info")
+        yield make("E_LOCKED", f"{snapshot.holder} holds the run", severity="info", file=".writer.lock")
     for name, problem, code in (
         ("session.json", reading.manifest_problem, "E_BAD_MANIFEST"),
         ("request.json", reading.request_problem, "E_REQUEST"),
     ):
         part = snapshot.manifest if name == "session.json" else snapshot.request
         if problem and part.known:
-            yield make(code, f"{name}: {problem}")
+            found = make(code, f"{name}: {problem}", file=name)
+            start = _breaks_off(part.data)
+            line = part.data.count(b"\n", 0, start) + 1
+            yield msgspec.structs.replace(found, line=line, start=start, end=len(part.data))
         elif part.known and (at := _not_utf8(part.data)) is not None:
             text = f"{name}: byte {at} is not UTF-8: its own program cannot read the file"
-            found = make("E_BAD_UTF8", text, remedy="it is read here as well as can be; mend a copy of it")
-            yield msgspec.structs.replace(found, start=at, end=at + 1)
+            remedy = "it is read here as well as can be; mend a copy of it"
+            found = make("E_BAD_UTF8", text, remedy=remedy, file=name)
+            line = part.data.count(b"\n", 0, at) + 1
+            yield msgspec.structs.replace(found, line=line, start=at, end=at + 1)
     for name in snapshot.litter:
         text = f"{name}: left behind when a write was interrupted"
-        yield make("E_FORK_PARTIAL", text, severity="info", remedy="nobody reads it; it can be removed")
+        remedy = "nobody reads it; it can be removed"
+        yield make("E_FORK_PARTIAL", text, severity="info", remedy=remedy, file=name)
+
+
+def _is_external(snapshot: Snapshot, reading: Reading) -> bool:
+    """Say whether a program that keeps no manifest wrote the run; its log is empty until that ends."""
+    if snapshot.manifest.state != "missing" or snapshot.events.state != "read":
+        return False
+    return all(not event.run_id and not event.task_id for event in reading.log.events) or (
+        b'"backend_name"' in snapshot.checkpoint.data
+    )
+
+
+def _breaks_off(data: bytes) -> int:
+    """Give the byte at which the JSON of a file goes wrong."""
+    try:
+        text = data.decode()
+        json.loads(text)
+    except UnicodeDecodeError as error:
+        return error.start
+    except json.JSONDecodeError as error:
+        torn = error.msg.startswith("Unterminated")
+        return len(data) if torn else len(text[: error.pos].encode())
+    except (RecursionError, ValueError):
+        return 0
+    return 0
 
 
 def _not_utf8(data: bytes) -> int | None:
@@ -147,11 +200,11 @@ def _leads(part: Part) -> str:
 def _lines(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
     log = reading.log
     if snapshot.events.state == "read" and not snapshot.events.size:
-        yield make("E_EMPTY", "events.jsonl is empty")
+        yield make("E_EMPTY", "events.jsonl is empty", file=_LOG)
     if log.bom:
-        yield make("E_BOM", "a byte order mark stands before the first event")
+        yield make("E_BOM", "a byte order mark stands before the first event", file=_LOG)
     for bad in log.bad[:_FIRST]:
-        yield make(bad.code, f"line {bad.line}: {bad.reason}", bad)
+        yield make(bad.code, f"line {bad.line}: {bad.reason}", bad, remedy=_BEFORE)
     if log.torn is not None:
         yield make("E_TORN_TAIL", f"line {log.torn.line} is cut off", log.torn)
     elif log.unterminated:
@@ -232,22 +285,31 @@ def _manifest(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Fi
     manifest, state = reading.manifest, reading.state
     if manifest is None:
         return
+    version = manifest.raw.get("schema_version")
     refusal = schema.taken("manifest", manifest.raw)
-    if isinstance(refusal, schema.Refusal):
+    if isinstance(version, int) and version > 1:
+        yield make("E_NEWER_VERSION", f"session.json is of version {version}, and 1 is read", file=_CLAIMS)
+    elif isinstance(refusal, schema.Refusal):
         severity: Severity | None = "warning" if refusal.extra else None
         text = f"session.json: {refusal.where or 'as a whole'}: {refusal.what}"
-        yield make("E_BAD_MANIFEST", text, severity=severity)
+        yield make("E_BAD_MANIFEST", text, severity=severity, file=_CLAIMS)
     if manifest.run_id != snapshot.name:
         text = f"session.json is of run {manifest.run_id}, the directory is called {snapshot.name}"
-        yield make("E_FOREIGN_RUN", text)
+        yield make("E_FOREIGN_RUN", text, file=_CLAIMS)
     ahead = manifest.last_event_sequence - state.last_sequence
-    if ahead:
+    if ahead and snapshot.events.state in {"read", "missing"}:
         code = "E_MANIFEST_AHEAD" if ahead > 0 else "E_MANIFEST_BEHIND"
         where = "ahead of" if ahead > 0 else "behind"
         # One ahead is what a crash of the writer leaves: it saves the manifest first.
         one: Severity | None = "warning" if ahead == 1 else None
         remedy = "a crash leaves it so: a resume goes on after the last event and says why" if one else ""
-        yield make(code, f"the manifest is {abs(ahead)} {where} the events", severity=one, remedy=remedy)
+        yield make(
+            code,
+            f"the manifest is {abs(ahead)} {where} the events",
+            severity=one,
+            remedy=remedy,
+            file=_CLAIMS,
+        )
     if not manifest.terminal:
         places = {event.sequence: event for event in reading.log.events}
         for call in state.open_calls:
@@ -257,12 +319,18 @@ def _manifest(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Fi
         pending = "" if manifest.pending is None else manifest.pending.action_id
         for lost in dangling(manifest):
             if lost.id != pending:
-                yield make("E_DANGLING", f"{lost.id} ({lost.name}) has no result in the conversation")
+                yield make(
+                    "E_DANGLING", f"{lost.id} ({lost.name}) has no result in the conversation", file=_CLAIMS
+                )
         problem = workspace_problem(snapshot.workspace, manifest.base_sha)
         if problem:
-            yield make("E_WORKSPACE", problem)
+            yield make("E_WORKSPACE", problem, file="workspace")
     request = reading.request
     if request is not None and request.task_id != manifest.task_id:
-        yield make("E_REQUEST", f"request.json is of task {request.task_id}, the run of {manifest.task_id}")
+        yield make(
+            "E_REQUEST",
+            f"request.json is of task {request.task_id}, the run of {manifest.task_id}",
+            file="request.json",
+        )
     elif request is not None and request.base_sha.lower() != manifest.base_sha.lower():
-        yield make("E_REQUEST", "request.json names another commit than session.json")
+        yield make("E_REQUEST", "request.json names another commit than session.json", file="request.json")

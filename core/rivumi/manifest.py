@@ -129,13 +129,23 @@ class Call(msgspec.Struct, frozen=True):
     arguments: Json = None
 
 
+def _object_of(data: bytes) -> dict[str, Json]:
+    """Give the object that a file holds; what is wrong with it is said of the file and not of a line."""
+    if not data.strip():
+        raise BadRecord("it is empty", code="E_BAD_JSON")
+    try:
+        return json_object(data)
+    except BadRecord as error:
+        raise BadRecord(error.reason.replace("the line ends", "it ends"), code=error.code) from error
+
+
 def read_manifest(data: bytes) -> Manifest:
     """Give the manifest that some bytes hold.
 
     Raises:
         BadRecord: they hold no object.
     """
-    raw = json_object(data)
+    raw = _object_of(data)
     own = Members(raw)
     messages = own.many("messages")
     pending = own.object("pending_action")
@@ -170,7 +180,7 @@ def read_request(data: bytes) -> Request:
     Raises:
         BadRecord: they hold no object.
     """
-    own = Members(json_object(data))
+    own = Members(_object_of(data))
     limits = Members(own.object("limits") or {})
     return Request(
         own.raw,

@@ -167,9 +167,13 @@ def _beside(known: KnownSession) -> tuple[Damage, ...]:
     parts = {part.name: part for part in (snapshot.manifest, snapshot.request)}
     found: list[Damage] = []
     for finding in findings(snapshot, found=known.facts.found, reading=known.facts.reading):
-        if finding.line or finding.severity == "info" or finding.code in _TOLD:
+        if (
+            (finding.line and finding.file == "events.jsonl")
+            or finding.severity == "info"
+            or finding.code in _TOLD
+        ):
             continue
-        part = next((part for name, part in parts.items() if finding.message.startswith(f"{name}:")), None)
+        part = parts.get(finding.file)
         torn = finding.code in {"E_BAD_MANIFEST", "E_REQUEST"} and part is not None and _unread(known, part)
         data = part.data if torn and part is not None else b""
         start = max(0, len(data) - PEEK)

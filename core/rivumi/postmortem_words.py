@@ -88,8 +88,6 @@ def _damaged(known: KnownSession) -> str:
     reading, timeline = known.facts.reading, known.timeline
     if known.status.name == "unreadable":
         what = reading.manifest_problem or known.status.rule
-        if not known.snapshot.manifest.data.strip() and known.snapshot.manifest.state == "read":
-            what = "it is empty"
         return f"Its session.json cannot be read: {short(what, _REASON)}."
     if not reading.log.bad and timeline.breaks is None:
         return ""

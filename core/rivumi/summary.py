@@ -16,7 +16,6 @@ from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
 from refold.core.rivumi.members import Members
 from refold.core.rivumi.snapshot import Part, PartState
-from refold.core.sizes import sized
 from refold.core.status import Status
 from refold.core.summary import RunSummary
 
@@ -224,8 +223,6 @@ def _manifest(part: Part) -> tuple[Manifest | None, str]:
         return None, ""
     if part.state != "read":
         return None, part.detail or part.state
-    if not part.data.strip():
-        return None, f"it is empty ({sized(len(part.data))})"
     try:
         return read_manifest(part.data), ""
     except BadRecord as error:
@@ -305,7 +302,12 @@ def _summary_text(manifest: Manifest | None) -> str:
 
 def _codes(found: Found, parts: Parts, log: LogFacts, manifest: Manifest | None) -> Counter[str]:
     codes = Counter(log.codes)
-    external = parts.manifest.state == "missing" and parts.events.state == "read"
+    # An external program begins with an empty log (formats/rivumi.md 1).
+    external = (
+        parts.manifest.state == "missing"
+        and parts.events.state == "read"
+        and (log.external or not log.events or bool(_backend(outcome_of(parts))))
+    )
     for part in (parts.manifest, parts.request, parts.events):
         if part.state == "missing" and not (external and part.name == "session.json"):
             codes["E_MISSING"] += 1

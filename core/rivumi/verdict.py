@@ -277,7 +277,9 @@ def workspace_problem(workspace: Workspace, base_sha: str) -> str:
     match workspace.state:
         case "missing":
             return "the workspace is missing"
-        case "link" | "not_directory":
+        case "link":
+            return "the workspace is a symbolic link"
+        case "not_directory":
             return "the workspace is not a directory"
         case "git" if workspace.head.lower() == base_sha.lower():
             return ""
