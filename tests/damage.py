@@ -410,6 +410,20 @@ _DAMAGES: dict[str, tuple[Damage, str | None]] = {
 
 SHOWS_BEFORE = frozenset({"missing-result"})
 """Kinds that show at an earlier record than the one that was changed: at the call that nobody answered."""
+EITHER = {
+    "glued-to-torn": {"E_GLUED"},
+    "spliced": {"E_SPLICED", "E_GLUED"},
+    "nul-hole": {"E_NUL_RUN"},
+    "utf16": {"E_NUL_RUN"},
+    "raw-newlines": {"E_BAD_JSON"},
+    "seq-odd": {"E_BAD_RECORD", "E_SEQ_BACK"},
+    "foreign": {"E_FOREIGN_RUN"},
+    "wrong-shape": {"E_BAD_RECORD", "E_NO_PAYLOAD", "E_UNKNOWN_KEY", "E_CALL_UNANSWERED"},
+    "garbage-line": {"E_BAD_JSON", "E_NUL_RUN", "E_BAD_UTF8"},
+}
+"""Of kinds whose code depends on the place: one of these is found."""
+HARMLESS = frozenset({"crlf", "blank-lines", "separators", "huge-number", "cut-between-records"})
+"""Kinds that are no damage: nothing but a remark is found."""
 KINDS: dict[str, str | None] = {kind: code for kind, (_, code) in _DAMAGES.items()}
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests import generate
-from tests.damage import KINDS, SHOWS_BEFORE, damage
+from tests.damage import EITHER, HARMLESS, KINDS, SHOWS_BEFORE, damage
 from tests.faults.goals import Goal, Share, Work, carry_out, shuffled
 from tests.faults.victims import scratch
 
@@ -86,10 +86,19 @@ def _kinds(goal: Goal, directory: Path, share: Share) -> None:
             whole = wholes[style]
             data = damage(kind, seed * 1_000_003 + number, whole)
             with goal.attempt(f"{kind} {number} {style}"):
-                check_findings(
+                found = check_findings(
                     write(directory / "run.json", data), whole, None if kind in OTHERWISE else code,
                     shows_before=kind in SHOWS_BEFORE,
                 )  # fmt: skip
+                check_what_is_named(kind, found)
+
+
+def check_what_is_named(kind: str, found: list[Finding]) -> None:
+    """Check the codes of kinds that have no single one."""
+    codes = {one.code for one in found}
+    assert kind not in EITHER or codes & EITHER[kind], f"{kind}: none of {EITHER[kind]} in {codes}"
+    if kind in HARMLESS:
+        assert {CODES[code].severity for code in codes} <= {"info"}, f"{kind}: {codes}"
 
 
 def check_findings(path: Path, whole: bytes, code: str | None, *, shows_before: bool) -> list[Finding]:
@@ -103,6 +112,9 @@ def check_findings(path: Path, whole: bytes, code: str | None, *, shows_before: 
             assert places[noted.code, noted.start, noted.seq] == noted.allowed, noted
         legal = [timeline.seq(item) for item in legal_points(timeline)]
         ends = {timeline.seq(item): timeline.span(item).end for item in legal_points(timeline)}
+        rows = {reader.raw(item) for item in range(timeline.items)}
+    good_lines = set(whole.split(b"\n")) - {b""}
+    assert good_lines.intersection(data.split(b"\n")) <= rows, "a good record is not reachable"
     assert legal == _legal_by_folding(data)
     first, last = _changed(whole, data)
     for one in found:
