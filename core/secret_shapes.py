@@ -163,11 +163,17 @@ _USER: Final = re.compile(
 )
 _SSHPASS: Final = re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,256}+)", re.ASCII)
 _MYSQL: Final = re.compile(r"mysql[^\n|;]{0,200}?[ \t]-p[\"']?([^\s\"']{3,256}+)", re.ASCII)
+_SQL: Final = re.compile(r"identified by[ \t]{1,4}'([^'\n]{3,256}+)'", re.ASCII | re.IGNORECASE)
+_SUDO: Final = re.compile(
+    r"echo[ \t]{1,4}[\"']?([^\s\"'|]{3,256}+)[\"']?[ \t]{0,4}\|[ \t]{0,4}sudo[ \t]{1,4}-S", re.ASCII
+)
 _LOGINS: Final = (
     (("login",), _LOGIN),
     (("-u", "--user"), _USER),
     (("sshpass",), _SSHPASS),
     (("mysql",), _MYSQL),
+    (("identified by", "IDENTIFIED BY"), _SQL),
+    (("echo",), _SUDO),
 )
 _URL: Final = re.compile(r"://[^\s:/@\"'<>\\]{0,256}+:([^\s/@\"'<>\\]{1,256}+)@")
 _URL_USER: Final = re.compile(r"://([\w-]{20,256}+)@", re.ASCII)

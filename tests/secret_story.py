@@ -121,6 +121,13 @@ def _shapes(rng: random.Random) -> Iterator[Callable[[], Secret]]:
         "The password for bob@example.org is @@.",
         "use '@@' as the database password",
         "the api key is @@",
+        "api key: @@",
+        "DB_PASS=@@",
+        "https://example.org/login?user=bob&pass=@@",
+        "my pw: @@",
+        '{"auth": {"user": "bob", "pass": "@@"}}',
+        "CREATE USER bob IDENTIFIED BY '@@'",
+        "echo @@ | sudo -S make install",
     )
     for text in texts:
         yield partial(named, text)
@@ -141,6 +148,10 @@ _PROSE = (
     "use the same name as the key of the map; the key is sorted, the token is next_page",
     "the access key is stored in ~/.aws/credentials, and the password is hashed with argon2",
     "make the password to be at least as long as before",
+    "PASS: test_login2 (0.01s); n_pass=1203 n_fail=4, all tests pass: 12 of 12",
+    "pw = page_width2 * 4; the primary key: user_id42 and the api key: see docs/keys2.md",
+    '{"pass": "3 of 4 tests", "result": "pass", "bypass": "v1.2.3-rc4"}',
+    "echo hello2 | sudo tee /etc/motd && echo done",
 )
 
 
