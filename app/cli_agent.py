@@ -17,6 +17,7 @@ from refold.app.live import Live, tell
 from refold.app.settings import Settings
 from refold.core.agent import Agent, load_agent
 from refold.core.errors import RefoldError, StoreError
+from refold.core.formats.names import is_own
 from refold.core.store.journal import Journal, JournalStore
 from refold.core.store.notes import NotesStore
 
@@ -66,7 +67,7 @@ def stopped(error: StoreError, again: str, printer: Printer) -> int:
 def _directory(settings: Settings) -> Path:
     """Where a new run goes: the last --root, else our own default."""
     named = [root.path for root in settings.roots if root.origin == "--root"]
-    default = [root.path for root in settings.roots if root.origin == "default" and root.hint == "refold"]
+    default = [root.path for root in settings.roots if root.origin == "default" and is_own(root.hint)]
     if not named and not default:
         raise NowhereToKeep("there is no directory to keep the run in", remedy="name one with --root DIR")
     return (named or default)[-1]

@@ -16,6 +16,7 @@ from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.formats import Columns, Decoder
 from refold.core.formats.journal import NEUTRAL_VERSION
+from refold.core.formats.names import is_own
 from refold.core.journal_text import is_blank
 from refold.core.line_check import remarks
 from refold.core.records import (
@@ -88,7 +89,7 @@ def examine(reader: RunReader, rewritten: Rewritten | None = None) -> Iterator[F
             yield rewritten_finding(reader.index_all(), rewritten)
         yield from reader.session.examine()
         return
-    native = reader.format.name == "refold"
+    native = is_own(reader.format.name)
     examination = Examination(reader.decoder, reader.run_id, native=native)
     yield from examination.mode(reader.mode)
     if rewritten is not None:

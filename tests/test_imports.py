@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,20 @@ def test_only_the_settings_read_the_environment(text: str, project: Path) -> Non
         if text in path.read_text()
     }
     assert readers <= {"app/settings.py"}
+
+
+def test_names_of_formats_are_compared_where_formats_are_known(project: Path) -> None:
+    """Architecture.md, rule 4: a new format is one file and a line in a registry."""
+    compared = re.compile(r"""[!=]= ?"(refold|fisk-ai|rivumi)"|\bin [({]"(refold|fisk-ai|rivumi)\"""")
+    found = [
+        f"{path.relative_to(project)}: {line.strip()}"
+        for top in ("app", "core")
+        for path in (project / top).rglob("*.py")
+        if (project / "core" / "formats") not in path.parents
+        for line in path.read_text().splitlines()
+        if compared.search(line)
+    ]
+    assert found == []
 
 
 def test_no_file_of_the_program_is_long(project: Path) -> None:

@@ -11,6 +11,7 @@ from refold.app.present.layout import BLANK, cell, fit, flow
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.fork import ForkPlan, Point
+from refold.core.formats.names import is_own
 
 if TYPE_CHECKING:
     from refold.app.forking import AnyForkPlan
@@ -151,7 +152,7 @@ def _writes(draft: ForkDraft, plan: AnyForkPlan, width: int) -> Iterator[Line]:
     yield from flow((cell("  "), cell(first, "text", _TEXT)), width, 2)
     if plan.prompt:
         yield from flow((cell("  "), cell(f"the prompt, as seq {plan.at + 1}")), width, 2)
-    if plan.format != "refold":
+    if not is_own(plan.format):
         yield from flow((cell("  where it comes from, in Refold's own notes on it"),), width, 2)
     yield from flow((cell(f"  {plan.parent} stays as it is, byte for byte", "dim", _TEXT),), width, 2)
 

@@ -17,6 +17,7 @@ from refold.app.present.run_list import RunList
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
+from refold.core.formats.names import keeps_directories
 from refold.core.prices import amount
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, bill_of
@@ -262,7 +263,7 @@ def _glyph_and_word(text: Safe, role: Role) -> Line:
 
 def withheld(run: RunSummary) -> bool:
     """Say whether its open calls were never allowed to run; those of Rivumi were started."""
-    return run.status in _WITHHELD and run.format != "rivumi"
+    return run.status in _WITHHELD and not keeps_directories(run.format)
 
 
 def damaged_places(run: RunSummary) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from refold.core.formats.names import keeps_directories
 from refold.core.links import link
 from refold.core.records import Json, Record
 from refold.core.state import Counters
@@ -83,7 +84,7 @@ class Head(msgspec.Struct, frozen=True):
             ("model", self.model),
             ("created", self.created),
             # A journal begins with it; of a run directory it stands beside the log.
-            ("asked for", self.prompt if self.format == "rivumi" else ""),
+            ("asked for", self.prompt if keeps_directories(self.format) else ""),
             ("ended", self.ended or "no terminal record"),
             ("records", f"{self.items:,}"),
             ("turns", f"{self.turns:,}"),

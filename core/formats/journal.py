@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from refold.core.errors import BadRecord
 from refold.core.formats.exact import Dialect, read
+from refold.core.formats.names import is_own
 from refold.core.records import VERSION, ForkOrigin, Json, MetaRecord, Record
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class JournalFormat:
         """What stands before the kind in every protocol id."""
         self.supported = supported
         """The newest version that we fold."""
-        native = name == "refold"
+        native = is_own(name)
         self.keeps_lineage = native
         """Whether a meta record names the run that it was forked from."""
         self._neutral_since = neutral_since

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.formats.names import keeps_directories
 from refold.core.keeping import TRASH
 from refold.core.store.session_names import is_run_directory
 
@@ -112,7 +113,7 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
         yield _failed(root, error)
         return
     runs = others = 0
-    of_directories = root.hint == "rivumi"
+    of_directories = keeps_directories(root.hint)
     try:
         # A name is found sooner from an open directory than from the root of the file system.
         with os.scandir(fd) as entries:
@@ -132,7 +133,7 @@ def read_directory(root: Root) -> Iterator[Stretch | RootReport]:
 def is_called_like_a_journal(root: Root, name: str) -> bool:
     """Say whether a name that ends as that of a journal is that of a run directory."""
     path = root.path / name
-    if root.hint == "rivumi":
+    if keeps_directories(root.hint):
         return path.is_symlink() or path.is_dir()
     return is_run_directory(path)
 

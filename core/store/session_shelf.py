@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.formats.names import keeps_directories
 from refold.core.rivumi.summary import Found, closed
 from refold.core.status import RUNNING
 from refold.core.store.roots import STRETCH, Candidate, Root, reason
@@ -23,7 +24,6 @@ from refold.core.store.session_names import EVENTS, LOCK, MANIFEST, NESTED, is_l
 from refold.core.store.shelf import Gone, Item, Progress
 from refold.core.summary import RunSummary
 
-HINT: Final = "rivumi"
 _SIDE: Final = ("request.json", "result.json", "checkpoint.json")
 _MOST_NESTED: Final = 200
 _DEEPEST: Final = 12
@@ -235,7 +235,7 @@ class SessionShelf:
 
     def _looks(self, name: str) -> Iterator[Look]:
         """Look at a directory and at the runs nested in it."""
-        look = look_at(self.directory, name, sure=self.root.hint == HINT)
+        look = look_at(self.directory, name, sure=keeps_directories(self.root.hint))
         if look is None:
             changed = _changed(self.path_of(name))
             # What is no run after so long will not become one while we look; there may be thousands.

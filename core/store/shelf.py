@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.core.formats.names import keeps_directories
 from refold.core.status import RUNNING
 from refold.core.store.roots import SUFFIX, Candidate, Root, RootReport, Stretch, packed, read_directory
 from refold.core.summary import RunSummary
@@ -102,7 +103,7 @@ class Shelf:
     def __init__(self, root: Root) -> None:
         self.root = root
         self.directory = os.fspath(root.path)
-        self.hint = root.hint if root.hint != "rivumi" else "refold"
+        self.hint = "refold" if keeps_directories(root.hint) else root.hint
         """What a file is taken for that does not say."""
         self.report = RootReport(root, "unseen")
         self.directories: tuple[str, ...] = ()
