@@ -105,10 +105,12 @@ def print_state(arguments: argparse.Namespace, directory: Path, name: str, print
 
 def _amiss(snapshot: Snapshot, reading: Reading) -> tuple[str, ...]:
     """Say what is wrong with the two files from which a state is read."""
+    from refold.core.rivumi.reading import is_external
+
     said = []
     if snapshot.manifest.state != "missing" and reading.manifest is None:
         said.append(f"session.json cannot be read: {reading.manifest_problem}")
-    elif reading.manifest is None and snapshot.checkpoint.state == "missing":
+    elif reading.manifest is None and not is_external(snapshot, reading):
         said.append("session.json is missing: nothing tells what its own program believes")
     version = None if reading.manifest is None else reading.manifest.raw.get("schema_version")
     if version not in {None, 1}:
@@ -140,7 +142,7 @@ def _text(
         row("problem", problem, "problem")
     if manifest is not None:
         row("generation", manifest.generation)
-    elif snapshot.manifest.state == "missing" and snapshot.checkpoint.state != "missing":
+    elif snapshot.manifest.state == "missing" and not state.run_id:
         row("generation", "external")
     row("phase", state.phase)
     row("model", f"{state.provider} {state.model}".strip() or "unknown")

@@ -309,3 +309,15 @@ def test_a_start_without_an_end_stays_open_whatever_follows(events: list[tuple[s
     for name, count in started.items():
         # An end closes the latest start of its id, and nothing else does.
         assert open_ids.count(name) >= min(count, 1)
+
+
+def test_who_wrote_a_run_without_a_manifest_and_how_it_ended() -> None:
+    outside = events_state(read_log((DATA / "37-external-cli-run" / "events.jsonl").read_bytes()).events)
+    assert outside.phase == "completed"
+    assert run_json("r", outside, None)["generation"] == "external"
+    inside = events_state(read_log((DATA / "03-running-clean" / "events.jsonl").read_bytes()).events)
+    assert run_json("r", inside, None)["generation"] is None
+    own = Event(1, "result", 2, 0, 0, run_id="r", data={"status": "failed"})
+    assert events_state([own]).phase == "running"
+    odd = Event(1, "result", 2, 0, 0, data={"status": "perhaps"})
+    assert events_state([odd]).phase == "running"

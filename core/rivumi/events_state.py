@@ -108,6 +108,11 @@ class EventsFold:
                 self.resumes += 1
             case _ if kind.startswith("approval."):
                 self._approval(kind, data, event.sequence)
+        status = data.text("status")
+        if kind == "result" and not event.run_id and status in ENDS.values():
+            # The last line of a program that keeps no manifest (formats/rivumi.md 1, External-CLI runs).
+            self.phase = status
+            return
         self._phase(kind, data)
 
     def _phase(self, kind: str, data: Members) -> None:

@@ -14,7 +14,7 @@ from refold.core.rivumi import schema
 from refold.core.rivumi.events import BadLine, Event, EventLog
 from refold.core.rivumi.kinds import KNOWN
 from refold.core.rivumi.manifest import dangling
-from refold.core.rivumi.reading import Reading, read_snapshot
+from refold.core.rivumi.reading import Reading, is_external, read_snapshot
 from refold.core.rivumi.replay import MAX_LINE
 from refold.core.rivumi.snapshot import RESUME_LIMIT, Part, PartState, Snapshot
 from refold.core.rivumi.verdict import UNICODE_ENDS, Verdict, verdict, workspace_problem
@@ -102,7 +102,7 @@ def _fork_to(log: EventLog) -> int | None:
 
 
 def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Finding]:
-    external = _is_external(snapshot, reading)
+    external = is_external(snapshot, reading)
     for part in (snapshot.manifest, snapshot.request, snapshot.events):
         if part.state == "missing" and not (external and part.name == "session.json"):
             yield make("E_MISSING", f"{part.name} is missing", file=part.name)
@@ -156,15 +156,6 @@ def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
         text = f"{name}: left behind when a write was interrupted"
         remedy = "nobody reads it; it can be removed"
         yield make("E_FORK_PARTIAL", text, severity="info", remedy=remedy, file=name)
-
-
-def _is_external(snapshot: Snapshot, reading: Reading) -> bool:
-    """Say whether a program that keeps no manifest wrote the run; its log is empty until that ends."""
-    if snapshot.manifest.state != "missing" or snapshot.events.state != "read":
-        return False
-    return all(not event.run_id and not event.task_id for event in reading.log.events) or (
-        b'"backend_name"' in snapshot.checkpoint.data
-    )
 
 
 def _breaks_off(data: bytes) -> int:

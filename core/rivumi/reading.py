@@ -44,3 +44,12 @@ def read_snapshot(snapshot: Snapshot) -> Reading:
         request_problem = snapshot.request.detail
     log = read_log(snapshot.events.data)
     return Reading(log, events_state(log.events), manifest, manifest_problem, request, request_problem)
+
+
+def is_external(snapshot: Snapshot, reading: Reading) -> bool:
+    """Say whether a program that keeps no manifest wrote the run; its log is empty until that ends."""
+    if snapshot.manifest.state != "missing" or snapshot.events.state != "read":
+        return False
+    return all(not event.run_id and not event.task_id for event in reading.log.events) or (
+        b'"backend_name"' in snapshot.checkpoint.data
+    )

@@ -19,10 +19,13 @@ def run_json(
         manifest: What is claimed; None where there is none.
         compare: Name the differences; they mean nothing for a part of the events.
     """
+    generation: str | None = None if manifest is None else manifest.generation
+    if manifest is None and not events.run_id and events.last_sequence >= 0:
+        generation = "external"
     different = differences(events, manifest) if manifest is not None and compare else ()
     return {
         "run_id": (manifest.run_id if manifest is not None else "") or events.run_id or name,
-        "generation": "external" if manifest is None else manifest.generation,
+        "generation": generation,
         "manifest": None if manifest is None else manifest.raw,
         "events": events_json(events),
         "differences": [
