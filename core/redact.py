@@ -263,10 +263,10 @@ def _looked_at(text: str) -> Iterator[Found]:
             break
         levels.append(read)
     # What begins a shape is made anew only where a letter or a slash was escaped.
-    shapes = possible(levels if "\\u" in text or "\\/" in text else levels[:1])
+    among = possible(levels if "\\u" in text or "\\/" in text else levels[:1])
     places: list[_Origins] = []
     for depth, level in enumerate(levels):
-        for span in find(level, shapes):
+        for span in find(level, among):
             start, end = span.start, span.end
             while len(places) < depth:
                 places.append(_Origins(levels[len(places)]))

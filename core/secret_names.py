@@ -41,7 +41,8 @@ _ASSIGNED: Final = re.compile(
     re.ASCII,
 )
 """In a text without capitals; a key alone says nothing, see `_KEYS`."""
-_MARKS: Final = (*ITS_MARKS, "pw", "key", "secret", "token", "credential", "auth", "sig")
+ASSIGNED: Final = (*ITS_MARKS, "pw", "key", "secret", "token", "credential", "auth", "sig")
+"""What begins such a name."""
 _KEYS: Final = (
     *("api", "access", "client", "secret", "private", "signing", "encryption", "auth", "account", "master"),
     *(
@@ -160,15 +161,16 @@ def is_secret_number(key: str, number: str) -> bool:
     return 4 <= len(number) <= 64 and stands_behind(key) == "password" and number.isdigit()
 
 
-def assignments(text: str, lowered: str) -> Iterator[Found]:
+def assignments(text: str, lowered: str, marks: frozenset[str]) -> Iterator[Found]:
     """Find the values that a text gives to names of secrets.
 
     Args:
         text: any text.
         lowered: the same without capitals, of the same length.
+        marks: those that may stand in it.
     """
     done = 0
-    for name in matches(_ASSIGNED, lowered, _MARKS):
+    for name in matches(_ASSIGNED, lowered, marks.intersection(ASSIGNED)):
         start = name.start()
         if start < done:
             continue

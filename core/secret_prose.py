@@ -43,9 +43,10 @@ _USED: Final = re.compile(
     rf"(?:(?:the|my|your|our|a){_GAP})?(?:[\w@'-]{{1,32}}{_GAP})?{_NAME}",
     re.ASCII | re.IGNORECASE,
 )
-_MARKS: Final = (*ITS_MARKS, "secret", "token", "api", "access", "credential")
+NAMES: Final = (*ITS_MARKS, "secret", "token", "api", "access", "credential")
 """What names begin with."""
-_USES: Final = ("use", "with", "try", "enter", "type")
+USES: Final = ("use", "with", "try", "enter", "type")
+"""What begins a sentence that tells one."""
 _WORDS: Final = re.compile(
     "(?:some|any|every|no)(?:thing|one)?|a|an|the|be|your|my|their|our|his|her|its|this|that|it|one|use|access|log"
     "|match|what(?:ever)?|new|old|not|set|changed?|random|strong|weak|wrong|correct|right|valid|too|only|also|in|on"
@@ -56,15 +57,16 @@ _WORDS: Final = re.compile(
 _PLAIN: Final = re.compile("[A-Za-z'-]+")
 
 
-def told(text: str, lowered: str) -> Iterator[Found]:
+def told(text: str, lowered: str, marks: frozenset[str]) -> Iterator[Found]:
     """Find the secrets that sentences tell.
 
     Args:
         text: any text.
         lowered: the same without capitals, of the same length.
+        marks: those that may stand in it.
     """
     is_named = False
-    for name in matches(_NAMED, lowered, _MARKS):
+    for name in matches(_NAMED, lowered, marks.intersection(NAMES)):
         is_named = True
         found = _TOLD.match(text, name.end())
         if found is not None:
@@ -72,7 +74,7 @@ def told(text: str, lowered: str) -> Iterator[Found]:
             is_set = _SET.search(text[max(0, start - _BEFORE) : start]) is not None
             yield from _value(found, name["name"].lower(), is_set=is_set)
     if is_named:
-        for found in matches(_USED, text, _USES, lowered):
+        for found in matches(_USED, text, marks.intersection(USES), lowered):
             yield from _value(found, found["name"].lower(), is_set=False)
 
 

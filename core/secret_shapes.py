@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from refold.core.secret_marks import matches, small
-from refold.core.secret_names import Found, assignments, has_digit, is_code, is_no_value, is_varied
-from refold.core.secret_prose import told
+from refold.core.secret_names import ASSIGNED, Found, assignments, has_digit, is_code, is_no_value, is_varied
+from refold.core.secret_prose import NAMES, USES, told
 
 
 class Shape(NamedTuple):
@@ -172,9 +172,18 @@ _LOGINS: Final = (
     (("-u", "--user"), _USER),
     (("sshpass",), _SSHPASS),
     (("mysql",), _MYSQL),
-    (("identified by", "IDENTIFIED BY"), _SQL),
+    (("identified by",), _SQL),
     (("echo",), _SUDO),
 )
+_MARKS: Final = tuple(
+    dict.fromkeys(
+        (
+            *(*ASSIGNED, *NAMES, *USES, "bearer", "basic", "authorization", "cookie"),
+            *(mark for begins, _ in _LOGINS for mark in begins),
+        )
+    )
+)
+"""Whatever a secret begins with that is no `Shape`, in small letters."""
 _URL: Final = re.compile(r"://[^\s:/@\"'<>\\]{0,256}+:([^\s/@\"'<>\\]{1,256}+)@")
 _URL_USER: Final = re.compile(r"://([\w-]{20,256}+)@", re.ASCII)
 
@@ -189,10 +198,20 @@ _INSIDE, _OUTSIDE = b"a", b" "
 _EACH: Final = b"".join(_INSIDE if byte in _IN_WORDS else _OUTSIDE for byte in range(256))
 
 
-def possible(texts: Iterable[str]) -> tuple[Shape, ...]:
-    """Give the shapes whose beginnings stand in one of some texts: no other can be found in them."""
+class Possible(NamedTuple):
+    """What can be found in some texts at all."""
+
+    shapes: tuple[Shape, ...]
+    marks: frozenset[str]
+    """What stands in one of them, of all that other secrets begin with."""
+
+
+def possible(texts: Sequence[str]) -> Possible:
+    """Look which beginnings of secrets stand in one of some texts: no others need to be looked for."""
     words = " ".join(word for text in texts for word in _long_words(text))
-    return tuple(shape for shape in _SHAPES if shape.may_be_in(words)) if words else ()
+    shapes = tuple(shape for shape in _SHAPES if shape.may_be_in(words)) if words else ()
+    lowered = [small(text) for text in texts]
+    return Possible(shapes, frozenset(mark for mark in _MARKS if any(mark in text for text in lowered)))
 
 
 def _long_words(text: str) -> Iterator[str]:
@@ -207,14 +226,14 @@ def _long_words(text: str) -> Iterator[str]:
         at = drawn.find(_INSIDE * _LONG, end)
 
 
-def find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
+def find(text: str, among: Possible) -> Iterator[Found]:
     """Find what looks like a secret in a text; what is found may overlap.
 
     Args:
         text: any text.
-        shapes: what is `possible` in it.
+        among: what is `possible` in it.
     """
-    for shape in shapes:
+    for shape in among.shapes:
         yield from shape.find(text)
     for within in _WITHIN:
         yield from within.find(text)
@@ -226,20 +245,20 @@ def find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
         for found in _PAIR.finditer(text):
             yield Found(found.start(1), found.end(1), "aws secret key")
     lowered = small(text)
-    yield from _headers(text, lowered)
-    yield from _logins(text)
-    yield from assignments(text, lowered)
-    yield from told(text, lowered)
+    yield from _headers(text, lowered, among.marks)
+    yield from _logins(text, lowered, among.marks)
+    yield from assignments(text, lowered, among.marks)
+    yield from told(text, lowered, among.marks)
 
 
-def _headers(text: str, lowered: str) -> Iterator[Found]:
-    for found in matches(_BEARER, text, ("bearer", "token"), lowered):
+def _headers(text: str, lowered: str, marks: frozenset[str]) -> Iterator[Found]:
+    for found in matches(_BEARER, text, marks.intersection(("bearer", "token")), lowered):
         if is_varied(found[1]) and not is_code(found[1]):
             yield Found(found.start(1), found.end(1), "bearer token")
-    for found in matches(_BASIC, text, ("basic",), lowered):
+    for found in matches(_BASIC, text, marks.intersection(("basic",)), lowered):
         if _is_basic(found[1]):
             yield Found(found.start(1), found.end(1), "basic credentials")
-    for found in matches(_HEADER, text, ("authorization", "cookie"), lowered):
+    for found in matches(_HEADER, text, marks.intersection(("authorization", "cookie")), lowered):
         value = found["value"]
         if is_no_value(value) or is_code(value):
             continue
@@ -247,9 +266,9 @@ def _headers(text: str, lowered: str) -> Iterator[Found]:
             yield Found(found.start("value"), found.end("value"), "header value")
 
 
-def _logins(text: str) -> Iterator[Found]:
-    for mark, pattern in _LOGINS:
-        for found in matches(pattern, text, mark):
+def _logins(text: str, lowered: str, marks: frozenset[str]) -> Iterator[Found]:
+    for begins, pattern in _LOGINS:
+        for found in matches(pattern, text, marks.intersection(begins), lowered):
             if not is_no_value(found[1]):
                 yield Found(found.start(1), found.end(1), "password")
 
