@@ -7,6 +7,7 @@ damage while it reads, but decodes only what a row needs; "indexed" is never "ve
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from refold.core.records import (
 from refold.core.recover import LONGEST, recover
 from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.shapes import Shape, record_shape
+from refold.core.store.lock import holder_of, locked_inodes
 from refold.core.store.reader import RunReader
 from refold.core.store.seen import Rewritten
 from refold.core.timeline import Timeline
@@ -103,6 +105,7 @@ def examine(reader: RunReader, rewritten: Rewritten | None = None) -> Iterator[F
             whole, _Place(None, line.number, line.offset, line.offset + line.length), ended=line.terminated
         )
     yield from examination.end(reader.size)
+    yield from examination.lock(reader)
 
 
 def rewritten_finding(timeline: Timeline, found: Rewritten) -> Finding:
@@ -213,6 +216,21 @@ class Examination:
         if not self._records:
             yield from self._note("E_EMPTY", _Place(None, 0, 0, size), "")
         yield from self._release(resume=not self._broken and self._last_reason != "completed")
+
+    def lock(self, reader: RunReader) -> Iterator[Finding]:
+        """Say who holds the run, or that nobody can say: it may grow, and no resume goes past that."""
+        lock_file = reader.path.with_suffix(".lock")
+        code, reason = "", ""
+        if (holder := holder_of(*reader.locks)) is not None:
+            code, reason = "E_LOCKED", f"process {holder.pid} ({holder.command})"
+        elif locked_inodes() is None and os.path.lexists(lock_file):
+            code, reason = "E_LOCK_UNSURE", f"{lock_file.name} is there"
+        if code:
+            entry = CODES[code]
+            message = f"{entry.meaning}: {reason}"
+            allowed = Allowed(view=True, fork_to=self._legal, resume=False)
+            # As of a run directory: that somebody is at work is no fault of the run.
+            yield Finding(code, "info", None, 0, 0, 0, message, entry.remedy, allowed)
 
     def _damaged(self, text: bytes, place: _Place, error: BadRecord) -> Iterator[Finding]:
         """Take a line that is no record, and what can still be read out of it."""

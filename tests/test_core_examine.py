@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Finding
 from refold.core.line_check import bad_utf8, keys_and_words, remarks, surrogates
 from refold.core.shapes import Shape, record_shape
+from refold.core.store.lock import RunLock
 from refold.core.store.reader import RunReader
 
 FINDINGS: dict[str, str] = {
@@ -235,6 +237,25 @@ def test_the_run_of_another_file_is_named(tmp_path: Path) -> None:
     (finding,) = verified(path)
     assert finding.code == "E_FOREIGN_RUN"
     assert "'run'" in finding.message
+
+
+def test_a_run_that_is_held_says_by_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = private(
+        tmp_path / "run.json", b"".join(generate.journal(records=6, ending="crashed", run_id="run"))
+    )
+    lock = RunLock.take(path.with_suffix(".lock"))
+    try:
+        (*_, held) = verified(path)
+    finally:
+        lock.release()
+    assert (held.code, held.severity, held.allowed.resume) == ("E_LOCKED", "info", False)
+    assert f"process {os.getpid()} (" in held.message
+    assert "E_LOCKED" not in codes(path)
+    monkeypatch.setattr("refold.core.examine.locked_inodes", lambda: None)
+    (*_, unsure) = verified(path)
+    assert (unsure.code, unsure.severity) == ("E_LOCK_UNSURE", "info")
+    path.with_suffix(".lock").unlink()
+    assert "E_LOCK_UNSURE" not in codes(path)
 
 
 def test_findings_come_while_the_run_is_read(tmp_path: Path) -> None:
