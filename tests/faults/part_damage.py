@@ -33,6 +33,7 @@ from refold.core.records import (
 from refold.core.store import fork, salvage
 from refold.core.store.journal import JournalStore
 from refold.core.store.reader import RunReader
+from refold.core.store.seen import Rewritten, look
 
 VARIANTS: dict[Share, int] = {"ci": 1, "quick": 20, "long": 120}
 FLIPS: dict[Share, int] = {"ci": 11, "quick": 1, "long": 1}
@@ -181,7 +182,8 @@ def _legal_by_folding(data: bytes) -> list[int]:
 def _flips(goal: Goal, directory: Path, share: Share) -> None:
     whole = five_records(directory)
     free = _free(whole)
-    path = directory / "run.json"
+    path, cache = write(directory / "run.json", whole), directory / "cache"
+    assert _looked_at(path, cache) is None
     for bit in shuffled(range(goal.seed % FLIPS[share], 8 * len(whole), FLIPS[share]), goal.seed):
         if goal.over:
             break
@@ -198,8 +200,18 @@ def _flips(goal: Goal, directory: Path, share: Share) -> None:
                     seen = True
             assert seen or bit // 8 in free, f"not seen in {whole[max(0, bit // 8 - 20) : bit // 8 + 9]!r}"
             goal.count("seen without a cache", seen)
+            changed = _looked_at(path, cache)
+            assert changed is not None, "not seen beside what is remembered"
+            assert changed.start <= bit // 8 < changed.end
+            goal.count("seen with one")
     if goal.notes.get("seen without a cache", 0) < 0.95 * goal.tries:
         goal.failures.append("fewer than 95 of 100 flips were seen without a cache")
+
+
+def _looked_at(path: Path, cache: Path) -> Rewritten | None:
+    """Hold a run against what is remembered of it."""
+    with path.open("rb") as file:
+        return look(file.fileno(), path, cache)
 
 
 def _free(whole: bytes) -> set[int]:

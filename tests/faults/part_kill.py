@@ -17,8 +17,8 @@ from tests.faults.scenes import SCENES
 from tests.faults.victims import Ended, Fault, Victims, scratch, traces
 
 CALLS = (
-    "openat", "mkdir", "fchmod", "chmod", "flock", "write", "copy_file_range", "fsync", "ftruncate", "rename",
-    "link", "unlink", "rmdir", "unlinkat",
+    "openat", "mkdir", "fchmod", "chmod", "flock", "write", "pwrite64", "copy_file_range", "fsync",
+    "fdatasync", "ftruncate", "rename", "link", "unlink", "rmdir", "unlinkat",
 )  # fmt: skip
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
 STRIDE: dict[Share, int] = {"ci": 20, "quick": 3, "long": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -26,6 +27,7 @@ from refold.core.store.catalog import Catalog, Root
 from refold.core.store.export import Source, gathered, write_file, write_text
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
+from refold.core.store.seen import look
 from refold.core.summary import RunSummary
 
 Say = Callable[[str], None]
@@ -105,6 +107,73 @@ class Indexed:
                 timeline.span(last),
                 state_json(reader.state_at(last)),
             )
+
+
+class Seen:
+    """A run whose bytes are remembered, and remembered again once it grew."""
+
+    def __init__(self, directory: Path) -> None:
+        self._run, self._cache = directory / "runs" / "run.json", directory / "cache"
+        _write(self._run, RECORDS)
+
+    @staticmethod
+    def play(directory: Path, say: Say) -> None:
+        """Look, let it grow, and look again."""
+        run = directory / "runs" / "run.json"
+        for number in (1, 2):
+            with RunReader.open(run) as reader:
+                fd = reader.descriptor()
+                try:
+                    found = look(fd, run, directory / "cache")
+                finally:
+                    os.close(fd)
+            say(f"made {number}" if found is None else f"raised rewritten: {found}")
+            # Its writer may fail too; that is not what is tried here.
+            with contextlib.suppress(OSError), run.open("ab") as file:
+                file.write(b"\n")
+
+    def check(self, said: str) -> None:
+        """Check that nothing counts as rewritten that was not, and that what was remembered still tells."""
+        assert "raised" not in said
+        remembers = self._cache.exists() and any(self._cache.rglob("*.seen"))
+        assert remembers or "made 2" not in said or "failed" in said
+        data = self._run.read_bytes()
+        with self._run.open("rb") as file:
+            assert look(file.fileno(), self._run, self._cache) is None
+        self._run.write_bytes(data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
+        with self._run.open("rb") as file:
+            assert look(file.fileno(), self._run, self._cache) is not None
+
+
+class SearchIndexed:
+    """Runs whose words are indexed, by the command that does it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        _runs(directory)
+
+    @staticmethod
+    def play(directory: Path, say: Say) -> None:
+        """Index, let one run change, and index again."""
+        for number in (1, 2):
+            say(f"made {number} {len(_found(directory, 'ledger', '--index'))}")
+            with contextlib.suppress(OSError):
+                _write(directory / "runs" / "run-1.json", generate.journal(records=5, run_id="run-1"))
+
+    def check(self, said: str) -> None:
+        """Check that a search finds the same with whatever is left of the index as without one."""
+        assert "failed " not in said
+        assert _found(self._directory, "ledger") == _found(self._directory, "ledger", "--no-cache")
+
+
+def _found(directory: Path, text: str, *more: str) -> list[str]:
+    """Search by the command, which indexes what is new on the way; gives its lines, sorted."""
+    from tests.faults.scenes import answered
+
+    roots = ("--root", str(directory / "runs"), "--root", str(directory / "rivumi"))
+    code, said, told = answered(directory, "search", text, "--json", "--only", *roots, *more)
+    assert code in {0, 1}, told
+    return sorted(said.splitlines())
 
 
 def _rows(directory: Path, *, cached: bool) -> dict[str, RunSummary]:

@@ -111,6 +111,12 @@ def _command(scenario: str, *words: str) -> Scene:
 
 def refold(directory: Path, *words: str) -> tuple[int, str]:
     """Run the program in this process with its own directories below one; gives its code and what it said."""
+    code, _, told = answered(directory, *words)
+    return code, told
+
+
+def answered(directory: Path, *words: str) -> tuple[int, str, str]:
+    """Do the same and give its output as well."""
     from refold.app.cli import main
 
     for name in ("STATE", "CACHE", "CONFIG"):
@@ -118,7 +124,7 @@ def refold(directory: Path, *words: str) -> tuple[int, str]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(words)
-    return code, err.getvalue()
+    return code, out.getvalue(), err.getvalue()
 
 
 def _own(kind: type[Any], *arguments: Any, makes: bool = True) -> Scene:
@@ -152,6 +158,8 @@ SCENES: dict[str, Scene] = {
     "notes": _own(scene_own.Noted),
     "index cache": _own(scene_own.Indexed, makes=False),
     "list cache": _own(scene_own.Listed, makes=False),
+    "seen before": _own(scene_own.Seen, makes=False),
+    "search index": _own(scene_own.SearchIndexed, makes=False),
     "export new": _own(scene_own.Exported, "md", ""),
     "export over another": _own(scene_own.Exported, "json", "an older export"),
     "bundle": _own(scene_own.Exported, "bundle", "an older bundle"),
