@@ -14,12 +14,11 @@ from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.log import record_fault
 from refold.app.present import units
-from refold.app.present.run_list import RunList
+from refold.app.present.run_list import RunList, meant
 from refold.app.safe import Safe, fit, line
 from refold.app.settings import Settings
 from refold.core.filter import Filter, parse_filter
 from refold.core.prices import bill_json
-from refold.core.status import STATUSES
 from refold.core.store.catalog import Catalog
 from refold.core.store.kept import KeptIndex
 from refold.core.store.roots import RootReport
@@ -63,7 +62,7 @@ def list_runs(
 
         _print(RunRows(runs, chosen(settings.columns), lambda: now, zone, settings.prices), printer)
     if runs.hidden:
-        printer.note(f"{units.plural(runs.hidden, 'run')} {others}{_meant(arguments.filter, runs)}")
+        printer.note(f"{units.plural(runs.hidden, 'run')} {others}{meant(runs)}")
     elif not runs.total:
         _nothing(reports, printer)
         return FINE
@@ -138,12 +137,6 @@ def _print(rows: RunRows, printer: Printer) -> None:
     printer.text(Safe(head), "dim")
     for index in range(len(rows)):
         printer.line(rows.line(index, width))
-
-
-def _meant(words: Sequence[str], runs: RunList) -> str:
-    """Say what was probably meant, where the name of a status alone lets nothing through."""
-    meant = not len(runs) and len(words) == 1 and words[0].casefold() in STATUSES
-    return f"; did you mean status:{words[0].casefold()}?" if meant else ""
 
 
 def _nothing(reports: Sequence[RootReport], printer: Printer) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from refold.app.cli_commands import COMMANDS
 from refold.core.errors import RunNotFound
-
-_CLOSE = 0.6
+from refold.core.nearest import nearest
 
 
 def neither(word: str, error: RunNotFound) -> RunNotFound:
@@ -18,8 +17,5 @@ def neither(word: str, error: RunNotFound) -> RunNotFound:
 
 def meant(word: str) -> str:
     """Give the question for the command that a word is close to; empty where it is close to none."""
-    from difflib import get_close_matches
-
-    swapped = [name for name in COMMANDS if sorted(name) == sorted(word)]
-    close = swapped or get_close_matches(word, COMMANDS, 1, _CLOSE)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = nearest(word, COMMANDS)
+    return f"; did you mean {close!r}?" if close else ""

@@ -97,10 +97,7 @@ def _print(
         # Bytes and half a line cannot be looked through for secrets.
         bare = tuple(msgspec.structs.replace(each, peek=b"") for each in post.damage)
         post = msgspec.structs.replace(post, damage=bare)
-    shown_keys = {
-        each: keys.shown(next(iter(keys.keys_of(keys.ROWS[each], settings.keymap)), ""))
-        for each in present.KEY_IDS
-    }
+    shown_keys = {each: keys.shown_of(each, settings.keymap) for each in present.KEY_IDS}
     printer.line((Cell(line(post.run_id), "strong"), Cell(Safe("  ")), status_cell(post.status.name)))
     printer.line((Cell(line(str(told_path(reader.path))), "dim"),))
     printer.raw("\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -16,6 +15,7 @@ from refold.app.agents import PLACEHOLDERS
 from refold.app.keys import ROWS
 from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
+from refold.core.nearest import nearest
 from refold.core.store.files import odd_kind, read_range
 
 if TYPE_CHECKING:
@@ -177,8 +177,8 @@ class Config(BaseModel):
 def _require_known(name: str, known: Iterable[str], what: str) -> None:
     names = list(known)
     if name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        near = nearest(name, names)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
         raise ValueError(f"no {what} is called {name!r}; {hint}")
 
 

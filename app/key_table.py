@@ -19,8 +19,8 @@ TABLE: Final[tuple[Key, ...]] = (
     Key("list.first", "home,g", "first", "The first row", "", "Move"),
     Key("list.last", "end,G", "last", "The last row", "", "Move"),
     # Every text.
-    Key("pager.up", "up,k", "scroll_up", "Scroll up", "", "Move"),
-    Key("pager.down", "down,j", "scroll_down", "Scroll down", "", "Move"),
+    Key("pager.up", "up,k", "scroll_up", "Scroll up", "", "Move", "scroll"),
+    Key("pager.down", "down,j", "scroll_down", "Scroll down", "", "Move", "scroll"),
     Key("pager.page_up", "pageup", "page_up", "Scroll a page up", "", "Move"),
     Key("pager.page_down", "pagedown,space", "page_down", "Scroll a page down", "", "Move"),
     Key("pager.first", "home,g", "scroll_home", "The first line", "", "Move"),

@@ -44,6 +44,11 @@ def keys_of(key: Key, keymap: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in keymap.get(key.id, key.keys).split(",") if name.strip())
 
 
+def shown_of(row: str, keymap: Mapping[str, str]) -> str:
+    """The key that starts an action as it is printed on keyboards, by the id of its row, or nothing."""
+    return next(map(shown, keys_of(ROWS[row], keymap)), "")
+
+
 _SHOWN: Final = {
     "left": "←",
     "right": "→",

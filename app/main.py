@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
 from rich.style import Style
 from textual import events
@@ -24,6 +24,7 @@ from textual.worker import WorkerFailed
 from refold.app import hang_up, keys, safe, themes
 from refold.app.cli_exit import FAULT
 from refold.app.failure import fault, words
+from refold.app.few_notices import FewNotices
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
 
@@ -42,6 +43,15 @@ KEY_SECONDS: Final = 0.25
 """How long a key may keep the next one back."""
 STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that end the program as if it had been quit, but for the exit code: 128 and the signal's number."""
+
+
+@runtime_checkable
+class Refuses(Protocol):
+    """A screen that says why it does not do what a key asks for."""
+
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now, by its name; empty where it is not."""
+        ...
 
 
 def _that_can_be_left(first: Screen[None]) -> Screen[None]:
@@ -80,6 +90,7 @@ class RefoldApp(App[None]):
         self.settings = settings
         self.no_color = settings.no_color
         self._first_screen = start
+        self._notifications = FewNotices()
         self._gates: list[LineFilter] = [LastGate()]
         if settings.ascii:
             self._gates.append(OnlyAscii())
@@ -264,15 +275,18 @@ class RefoldApp(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Carry an action out, whatever asked for it, or say why it is not to be where we only look."""
+        """Carry an action out, whatever asked for it, or say why it is refused: here, or now."""
+        name = (action if isinstance(action, str) else action[1]).partition("(")[0].rpartition(".")[2]
+        refused = ""
         if self.settings.read_only:
             from refold.app.read_only import why_not
 
-            name = (action if isinstance(action, str) else action[1]).partition("(")[0]
-            refused = why_not(name.rpartition(".")[2], self.settings)
-            if refused:
-                self.notify(refused, severity="warning")
-                return True
+            refused = why_not(name, self.settings)
+        if not refused and isinstance(default_namespace, Refuses):
+            refused = default_namespace.why_not(name)
+        if refused:
+            self.notify(refused, severity="warning")
+            return True
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_utc(self) -> None:

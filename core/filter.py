@@ -29,6 +29,7 @@ from refold.core.filter_terms import (
     yes_or_no,
 )
 from refold.core.filter_terms import FilterError as FilterError
+from refold.core.nearest import nearest
 from refold.core.search import Search
 from refold.core.status import STATUSES
 
@@ -168,7 +169,9 @@ def _status(term: Term) -> Test:
     for value in term.folded:
         named = {status for status in STATUSES if status.startswith(value)}
         if not named:
-            raise term.fault(f"no status begins with “{value}”", f"one of {' '.join(STATUSES)}")
+            near = nearest(value, STATUSES)
+            said = f"no status begins with “{value}”" + (f"; did you mean {near}?" if near else "")
+            raise term.fault(said, f"one of {' '.join(STATUSES)}")
         wanted |= {value} if value in named else named
     return lambda summary, _: summary.status in wanted
 

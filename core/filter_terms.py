@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from refold.core.amounts import amount_of, length_of, span_of
 from refold.core.errors import RefoldError
+from refold.core.nearest import nearest
 
 NUMBER: Final = "number"
 LENGTH: Final = "length of time"
@@ -158,7 +159,8 @@ def _unknown_key(key: str, at: int, length: int, words: Vocabulary) -> FilterErr
     elif key in words.foreign:
         said, remedy = f"{key}: has no meaning here", words.remedy
     else:
-        said = f"there is no key {key}:"
+        near = nearest(key, words.keys)
+        said = f"there is no key {key}:" + (f"; did you mean {near}:?" if near else "")
         remedy = f"keys: {' '.join(words.keys)}; to look for the words themselves, put them in quotes"
     return FilterError(said, position=at, length=length, remedy=remedy)
 

@@ -233,8 +233,10 @@ async def test_typing_narrows_the_list_and_a_mistake_leaves_it_alone(runs: Path,
         assert len(seen.ids) == 10
         assert "this quote is not closed" in seen.remark
         await seen.press("enter")
+        await seen.until(lambda: "this quote is not closed" in seen.remark)
+        assert seen.screen.prompt.text == 'run-01 "no'
         assert len(seen.ids) == 10
-        await seen.press("slash")
+        await seen.press(*["backspace"] * 4, "enter", "slash")
         assert seen.screen.prompt.text.strip() == "run-01"
         await seen.type("zzz")
         await seen.until(lambda: "No run matches" in seen.pager("#nothing"))
@@ -420,7 +422,7 @@ async def test_the_footer_shows_the_way_out_of_a_filter_while_there_is_one(
         await until(pilot, lambda: "q quit" in rows_shown(pilot.app)[-1])
         assert "esc" not in rows_shown(pilot.app)[-1]
         await pilot.press("/", *"run-001", "enter")
-        await until(pilot, lambda: "esc show all  q quit  ? help" in rows_shown(pilot.app)[-1])
+        await until(pilot, lambda: "/ filter  esc show all  ? help" in rows_shown(pilot.app)[-1])
         await pilot.press("escape")
         await until(pilot, lambda: "esc" not in rows_shown(pilot.app)[-1] and len(screen.listing.rows) == 3)
 

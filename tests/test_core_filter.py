@@ -151,6 +151,8 @@ def test_holds_the_run_back(text: str) -> None:
     [
         ("fix colour:red", 4, "there is no key colour:"),
         ("-x:y", 1, "there is no key x:"),
+        ("statsu:crashed", 0, "there is no key statsu:; did you mean status:?"),
+        ("status:crahsed", 7, "no status begins with “crahsed”; did you mean crashed?"),
         ("http://x", 0, "there is no key http:"),
         ('fix "open', 4, "this quote is not closed"),
         ('model:"opus', 6, "this quote is not closed"),

@@ -68,7 +68,7 @@ def flow(cells: Iterable[Cell], width: int, hanging: int = 0, *, words: bool = T
     left = width
     for text, role in cells:
         first, rest = safe.cut(text, left)
-        if rest and words and (space := first.rfind(" ")) > 0 and not rest.startswith(" "):
+        if rest and words and (space := first.rfind(" ")) >= (not line) and not rest.startswith(" "):
             first, rest = Safe(text[:space]), Safe(text[space + 1 :])
         if first:
             line.append(Cell(first, role))

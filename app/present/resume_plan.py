@@ -18,6 +18,8 @@ from refold.core.resume import Answer, FingerprintRow, PlannedCall, ResumePlan, 
 _LABEL: Final = 17
 _VALUE: Final = 24
 _TEXT: Final = 2000
+_SAID: Final = 3
+"""How many reasons are told at once."""
 _OF_CALLS: Final = frozenset(
     {"unknown_call", "withheld", "lost_start", "uncertain_effect", "open_read", "dangling_call"}
 )
@@ -112,6 +114,15 @@ def title(plan: ResumePlan) -> Line:
     return (Cell(Safe("Resume "), "accent"), cell(plan.run_id, "strong", 60))
 
 
+def why_not(plan: ResumePlan) -> str:
+    """Say to Enter why the run does not go on now: in whole sentences, one a line."""
+    if plan.outcome != "refuse":
+        return f"First {', then '.join(_asked(plan))}."
+    said = [reason.message for reason in plan.reasons if reason.code not in _OF_CALLS]
+    said = said or [reason.message for reason in plan.reasons]
+    return "\n".join(said[:_SAID] + ([f"and {len(said) - _SAID} more"] if len(said) > _SAID else []))
+
+
 def verdict(plan: ResumePlan) -> Line:
     """Say in one row whether the run can go on now, and what is missing."""
     if plan.outcome == "accept":
@@ -123,6 +134,11 @@ def verdict(plan: ResumePlan) -> Line:
         more = sum(reason.code not in _OF_CALLS for reason in plan.reasons) - 1
         rest = f"  and {more} more" if more > 0 else ""
         return (Cell(Safe("✗ refused  "), "problem"), cell(first, "text", _TEXT), Cell(Safe(rest), "dim"))
+    return (Cell(Safe("? first: "), "warn"), cell(", then ".join(_asked(plan)), "text", _TEXT))
+
+
+def _asked(plan: ResumePlan) -> list[str]:
+    """What is to be answered before the run goes on."""
     waiting = len(undecided(plan))
     asked: list[str] = []
     if any(reason.code == "torn_tail" for reason in plan.reasons):
@@ -133,7 +149,7 @@ def verdict(plan: ResumePlan) -> Line:
         asked.append(f"decide about {units.plural(waiting, 'call')}")
     if plan.may_be_tried:
         asked.append("nobody can say whether it is held: it is locked first, then resumed")
-    return (Cell(Safe("? first: "), "warn"), cell(", then ".join(asked), "text", _TEXT))
+    return asked
 
 
 def _obstacles(plan: ResumePlan, width: int) -> Iterator[Line]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from refold.core.filter import Filter, haystack
+from refold.core.nearest import nearest
 from refold.core.status import STATUSES
 from refold.core.summary import RunSummary
 
@@ -240,3 +241,10 @@ def _passes(entry: _Entry, wanted: Filter, hits: Mapping[str, bool]) -> bool:
     if not wanted.matches(entry.summary, entry.folded):
         return False
     return not wanted.text or hits.get(entry.summary.path, False)
+
+
+def meant(runs: RunList) -> str:
+    """Say what was probably meant, where a single word alone lets nothing through and is like a status."""
+    word = runs.filter.source.strip().casefold()
+    near = nearest(word, STATUSES, 0.8) if len(runs.filter.tests) == 1 and not len(runs) else ""
+    return f"; did you mean status:{near}?" if near else ""

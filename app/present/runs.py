@@ -13,7 +13,7 @@ from refold.app.present.kept import NOTED, STAR, has_note
 from refold.app.present.layout import cell, marked
 from refold.app.present.marks import MARK
 from refold.app.present.money import Prices
-from refold.app.present.run_list import RunList
+from refold.app.present.run_list import RunList, meant
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
@@ -419,8 +419,8 @@ def top_right(runs: RunList, searched: str = "", room: int = 60) -> Line:
 
 
 def counted(runs: RunList) -> str:
-    """Count the shown and the hidden runs."""
-    return f"{len(runs):,} of {runs.total:,} · {runs.hidden:,} hidden"
+    """Count the shown and the hidden runs, and ask what was meant where a word hides them all."""
+    return f"{len(runs):,} of {runs.total:,} · {runs.hidden:,} hidden{meant(runs)}"
 
 
 def nothing_matches(runs: RunList, searched: str = "") -> list[Line]:
@@ -429,7 +429,7 @@ def nothing_matches(runs: RunList, searched: str = "") -> list[Line]:
     return [
         (
             Cell(Safe(said), "strong"),
-            Cell(Safe(f" {plural(runs.hidden, 'run')} hidden by the filter"), "dim"),
+            Cell(Safe(f" {plural(runs.hidden, 'run')} hidden by the filter{meant(runs)}"), "dim"),
         ),
         (),
         (

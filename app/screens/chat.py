@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from refold.app import keys
 from refold.app.lines import Cell, FixedRows
@@ -21,6 +21,7 @@ from refold.app.present.units import plural
 from refold.app.safe import Safe, line
 from refold.app.screens.notice import NoticeScreen
 from refold.app.widgets.bars import TopBar
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
@@ -107,6 +108,11 @@ class ChatScreen(Screen[None]):
             return True if self.conversation.turns else None
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        wants_a_turn = action in ("fork", "pane")
+        return "The conversation has no turn." if wants_a_turn and not self.conversation.turns else ""
+
     def action_pane(self) -> None:
         """Give the keys to the text, or back to the turns."""
         pager = self.query_one("#turn", LinePager)
@@ -168,7 +174,7 @@ class ChatScreen(Screen[None]):
             self.app.pop_screen()
 
 
-class ChatForkScreen(ModalScreen[None]):
+class ChatForkScreen(Dialog[None]):
     """The plan of a fork; nothing is written before Enter."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
@@ -176,6 +182,7 @@ class ChatForkScreen(ModalScreen[None]):
         "../../styles/history.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("chatfork")]
+    ROWS: ClassVar[int] = 6
 
     def __init__(self, plan: ConversationFork, carry_out: Callable[[ConversationFork], None]) -> None:
         super().__init__()
@@ -199,7 +206,7 @@ class ChatForkScreen(ModalScreen[None]):
     def _write(self) -> None:
         pager = self.query_one("#fork-plan", LinePager)
         lines = present.fork_lines(self._plan, max(20, pager.width))
-        pager.styles.height = len(lines)
+        self.fit(pager, len(lines))
         pager.show(FixedRows(lines))
 
     def action_go(self) -> None:

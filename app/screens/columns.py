@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.lines import Cell, Line
 from refold.app.present.runs import FIELDS
 from refold.app.safe import Safe, fit
 from refold.app.widgets.bars import LineBar
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.line_list import LineList
 
 _WORD = 12
@@ -58,7 +58,7 @@ class _Words(LineBar):
         return self._said
 
 
-class ColumnsScreen(ModalScreen[None]):
+class ColumnsScreen(Dialog[None]):
     """Shows and hides columns; the list behind it changes at once."""
 
     CSS_PATH = "../../styles/dialogs.tcss"

@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.lines import Cell, Line
 from refold.app.present.copies import Copy
 from refold.app.present.layout import cell, fit
 from refold.app.safe import Safe
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.words import Words
@@ -38,11 +38,12 @@ class _Rows:
         )
 
 
-class CopyMenuScreen(ModalScreen[None]):
+class CopyMenuScreen(Dialog[None]):
     """Copies one thing and closes."""
 
     CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("copymenu")]
+    ROWS: ClassVar[int] = 6
 
     def __init__(self, copies: Sequence[Copy]) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class CopyMenuScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """List what can be copied."""
         listing = self.query_one(LineList)
-        listing.styles.height = len(self._copies)
+        self.fit(listing, len(self._copies))
         listing.show(_Rows(self._copies))
         listing.focus()
 

@@ -11,29 +11,29 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.lines import Cell, FixedRows
 from refold.app.loading import aside
 from refold.app.present.directories import Directory, directory_lines
 from refold.app.safe import Safe
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.words import Words
 from refold.core.store.roots import RootReport
 from refold.core.store.sizes import Measured, measure
 
-_ROWS: Final = 7
 _AT_ONCE: Final = 10
 """So many steps of the measuring are made between two drawings."""
 
 
-class DirectoriesScreen(ModalScreen[None]):
+class DirectoriesScreen(Dialog[None]):
     """Shows the directories; it reads names and sizes, and nothing else."""
 
     CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("directories")]
+    ROWS: ClassVar[int] = 7
 
     def __init__(self, reports: Sequence[RootReport], mode: str, why: str = "") -> None:
         """Show directories.
@@ -64,7 +64,7 @@ class DirectoriesScreen(ModalScreen[None]):
     def _draw(self) -> None:
         pager = self.query_one("#directories", LinePager)
         lines = list(directory_lines(self._directories, self._mode, self._why, max(20, pager.width)))
-        pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        self.fit(pager, len(lines))
         pager.show(FixedRows(lines), top=pager.top)
 
     @work(group="measure", exclusive=True)

@@ -14,7 +14,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.exporting import FORMATS, default_place, refuse, write
@@ -26,6 +25,7 @@ from refold.app.present.layout import cell
 from refold.app.present.lens import Lens
 from refold.app.present.units import plural, size
 from refold.app.safe import Safe
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from refold.app.screens.going_on import Chosen
     from refold.core.store.reader import RunReader
 
-_ROWS: Final = 8
 _EVERY: Final = 0.1
 """Seconds between two drawings of a progress."""
 _COUNTED: Final = 64
@@ -48,7 +47,7 @@ class Stopped(Exception):
     """Nobody waits for the export any more."""
 
 
-class ExportScreen(ModalScreen[str]):
+class ExportScreen(Dialog[str]):
     """Asks how to write runs out, writes them, and is dismissed with what to say of it; empty where not."""
 
     CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
@@ -120,7 +119,7 @@ class ExportScreen(ModalScreen[str]):
     def _draw(self) -> None:
         pager = self.query_one("#export-plan", LinePager)
         lines = list(plan_lines(self.plan, max(20, pager.width)))
-        pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        self.fit(pager, len(lines))
         pager.show(FixedRows(lines))
 
     def _say(self, text: str, role: Role = "dim") -> None:
@@ -159,6 +158,11 @@ class ExportScreen(ModalScreen[str]):
         if action in ("go", "format", "file", "redact"):
             return None if self._writing else True
         return super().check_action(action, parameters)
+
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        choices = action in ("go", "format", "file", "redact")
+        return "It is being written; esc stops it." if choices and self._writing else ""
 
     def action_format(self, step: int) -> None:
         """Choose the format beside."""

@@ -11,7 +11,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.failure import words
@@ -25,10 +24,10 @@ from refold.app.present.landing import Landing
 from refold.app.present.layout import cell
 from refold.app.safe import Safe, wrap
 from refold.app.screens.notice import NoticeScreen
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.app.widgets.until_closed import UntilClosed
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.fork import next_legal
@@ -42,14 +41,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ROWS: Final = 8
-"""Rows of the dialog beside its text: frame, title, verdict, what is typed, keys, and blank ones."""
 _SOON: Final = 0.1
 """Seconds after which it is said that a plan is being made."""
+_WRITING: Final = "The fork is being written."
 _LABELS: Final = {"name": "name", "prompt": "prompt", "reason": "because"}
 
 
-class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
+class ForkScreen(Dialog[Forked | None]):
     """Shows the plan of a fork, lets its point and its words be changed, and makes it."""
 
     CSS_PATH = "../../styles/dialogs.tcss"
@@ -254,7 +252,7 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
             self._verdict.show((Cell(Safe("✗ cannot be forked"), "problem"),))
         else:
             return
-        self._pager.styles.height = max(1, min(len(lines), self.app.size.height - _ROWS))
+        self.fit(self._pager, len(lines))
         self._pager.show(FixedRows(lines), top=self._pager.top)
 
     @on(LinePager.Resized)
@@ -271,10 +269,23 @@ class ForkScreen(UntilClosed[Forked | None], ModalScreen[Forked | None]):
             return True if self._draft.plan is not None and not self._planning else None
         return True
 
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        draft = self._draft
+        if action not in ("go", "point", "ask") or (draft is not None and draft.plan and not self._planning):
+            return _WRITING if action == "go" and self._writing else ""
+        if draft is None:
+            return words(self._failed)[0] if self._failed is not None else "The run is still being read."
+        if action != "go":
+            return ""
+        if self._planning:
+            return "The fork is still being planned."
+        return f"No fork here: {draft.refusal}. {draft.remedy}".strip()
+
     def action_close(self) -> None:
         """Leave without a fork; one that is being written is waited for."""
         if self._writing:
-            self.notify("The fork is being written.")
+            self.notify(_WRITING)
         else:
             self.dismiss(None)
 

@@ -31,12 +31,6 @@ class GoingOnScreen(SharingScreen):
     _asking = False
     """Whether a dialog is open or about to be: a key that repeats must not open a second one."""
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a run where there is none."""
-        if action in ("fork", "resume", "lineage", "compare", "postmortem"):
-            return True if self.chosen() is not None else None
-        return super().check_action(action, parameters)
-
     def action_fork(self) -> None:
         """Show what a fork would be."""
         self._lead_on("fork")

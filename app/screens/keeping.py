@@ -61,12 +61,6 @@ class KeepingScreen(GoingOnScreen):
         """Show what is kept now."""
         raise NotImplementedError
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a run where there is none."""
-        if action in ("star", "tags", "name", "note"):
-            return True if self.chosen() is not None else None
-        return super().check_action(action, parameters)
-
     def action_tags(self) -> None:
         """Write the tags of the run."""
         self._ask_for("tags")

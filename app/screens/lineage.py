@@ -42,6 +42,7 @@ class LineageScreen(MarkingScreen):
 
     CSS_PATH = "../../styles/lineage.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("lineage")]
+    NO_RUN: ClassVar[str] = "This run is not here: only its forks know of it."
 
     def __init__(self, path: Path, hint: str, settings: Settings) -> None:
         """Show a family.
@@ -177,19 +178,13 @@ class LineageScreen(MarkingScreen):
             rows.marked = self.marks.paths
             self.listing.refresh_rows()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a run that is there."""
-        if action == "open":
-            return True if self.chosen() is not None else None
-        return super().check_action(action, parameters)
-
     def action_open(self) -> None:
         """Open the run under the cursor."""
         from refold.app.screens.run import RunScreen
 
         chosen = self.chosen()
         if chosen is None:
-            self.notify("This run is not here: only its forks know of it.")
+            self.notify(self.NO_RUN, severity="warning")
         elif self.app.screen is self:
             self.app.push_screen(RunScreen(chosen.path, settings=self._settings, hint=chosen.hint))
 

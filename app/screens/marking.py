@@ -22,12 +22,6 @@ class MarkingScreen(GoingOnScreen):
         """Draw the rows that are marked, or are not any more."""
         raise NotImplementedError
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a run where there is none."""
-        if action == "mark":
-            return True if self.here() is not None else None
-        return super().check_action(action, parameters)
-
     def action_mark(self) -> None:
         """Mark the run under the cursor, or take its mark away."""
         here = self.here()

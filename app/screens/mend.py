@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.lines import Cell, FixedRows, Line, Role
 from refold.app.safe import Safe, wrap
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.words import Words
 
-_ROWS: Final = 6
-"""Rows of the dialog beside its text: frame, title, keys, and blank ones."""
 
-
-class MendScreen(ModalScreen[bool]):
+class MendScreen(Dialog[bool]):
     """A plan in sentences; dismissed with True where it is agreed to."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
@@ -31,6 +28,7 @@ class MendScreen(ModalScreen[bool]):
         "../../styles/postmortem.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("mend")]
+    ROWS: ClassVar[int] = 6
 
     def __init__(self, title: Safe, paragraphs: Sequence[tuple[Safe, Role]]) -> None:
         """Show a plan.
@@ -48,7 +46,6 @@ class MendScreen(ModalScreen[bool]):
         with Vertical(classes="dialog"):
             yield Words((Cell(self._title_text, "accent"),), id="mend-title")
             yield LinePager(id="mend-plan")
-            yield Words(id="mend-more")
             yield KeyBar(id="mend-keys")
 
     def on_mount(self) -> None:
@@ -62,13 +59,7 @@ class MendScreen(ModalScreen[bool]):
         lines: list[Line] = []
         for text, role in self._paragraphs:
             lines += [(Cell(row, role),) for row in wrap(text, max(20, pager.width))]
-        room = self.app.size.height - _ROWS
-        cut = len(lines) > room
-        more = self.query_one("#mend-more", Words)
-        more.display = cut
-        if cut:
-            more.show((Cell(Safe(f"{len(lines):,} lines: ↑ ↓ pgup pgdn scroll"), "dim"),))
-        pager.styles.height = max(1, min(len(lines), room - cut))
+        self.fit(pager, len(lines))
         pager.show(FixedRows(lines))
 
     def action_go(self) -> None:

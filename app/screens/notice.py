@@ -8,13 +8,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Line, Role
 from refold.app.safe import EMPTY, Safe, wrap
 from refold.app.widgets.bars import LineBar
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.line_pager import LinePager
 
 _WIDTH = 64
@@ -33,11 +33,12 @@ class _Title(LineBar):
         return (Cell(self._title, "accent"),)
 
 
-class NoticeScreen(ModalScreen[None]):
+class NoticeScreen(Dialog[None]):
     """Some sentences that ask for nothing but to be read."""
 
     CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("dialog")]
+    ROWS: ClassVar[int] = 5
 
     def __init__(self, title: Safe, paragraphs: Sequence[tuple[Safe, Role]]) -> None:
         super().__init__()
@@ -77,5 +78,5 @@ class NoticeScreen(ModalScreen[None]):
             lines += [(Cell(row, role),) for row in wrap(text, width)]
         lines += [(), (Cell(Safe("esc"), "key"), Cell(Safe(" close"), "dim"))]
         pager = self.query_one(LinePager)
-        pager.styles.height = min(len(lines), max(1, min(_HEIGHT, self.app.size.height - 5)))
+        self.fit(pager, min(len(lines), _HEIGHT))
         pager.show(FixedRows(lines))

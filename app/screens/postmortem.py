@@ -234,10 +234,7 @@ class PostmortemScreen(GoingOnScreen):
         self.query_one(TopBar).show(left, () if self._failed else right)
 
     def _keys(self) -> dict[str, str]:
-        return {
-            each: keys.shown(next(iter(keys.keys_of(keys.ROWS[each], self._settings.keymap)), ""))
-            for each in present.KEY_IDS
-        }
+        return {each: keys.shown_of(each, self._settings.keymap) for each in present.KEY_IDS}
 
     def chosen(self) -> Chosen | None:
         """The run, and the record after which a fork stands before the trouble."""
@@ -256,6 +253,14 @@ class PostmortemScreen(GoingOnScreen):
             possible = any(each.name == action and each.possible for each in self._post.actions)
             return True if possible else None
         return super().check_action(action, parameters)
+
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        if action not in ("resume", "fork", "salvage", "repair"):
+            return super().why_not(action)
+        if self._post is None:
+            return "The run is still being read." if self._failed is None else words(self._failed)[0]
+        return next((each.why_not for each in self._post.actions if each.name == action), "")
 
     def action_open(self) -> None:
         """Go where the line under the cursor leads: to its record, or to what it offers."""
@@ -283,12 +288,9 @@ class PostmortemScreen(GoingOnScreen):
     def _do(self, name: ActionName) -> None:
         if name == "nothing":
             self.action_back()
-        elif self.check_action(name, ()):
-            # Like a key: where Refold only looks, that says why nothing is done.
+        else:
+            # Like a key: where it is refused, that says why.
             self.call_later(self.app.run_action, name, self)
-        elif self._post is not None:
-            why = next(each.why_not for each in self._post.actions if each.name == name)
-            self.notify(why, severity="warning", markup=False)
 
     def action_salvage(self) -> None:
         """Show what a salvage would keep and leave out."""

@@ -10,7 +10,6 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from refold.app import keys
 from refold.app.agents import spelled
@@ -21,6 +20,7 @@ from refold.app.loading import aside
 from refold.app.present import resume_plan as present
 from refold.app.present.layout import cell
 from refold.app.safe import Safe, wrap
+from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.prompt_bar import PromptBar
@@ -29,8 +29,6 @@ from refold.core.errors import RefoldError
 from refold.core.records import Decision
 from refold.core.resume import PlannedCall, ResumeFacts, ResumePlan, ResumeRequest
 
-_ROWS: Final = 8
-"""Rows of the dialog beside its list: frame, title, verdict, what is typed, keys, and blank ones."""
 _YES: Final = "yes"
 _FINAL: Final = frozenset({"provider", "completed", "corrupt", "newer", "empty", "renamed", "ended"})
 """Reasons that no force goes past."""
@@ -69,7 +67,7 @@ class _Rows(LineList):
         """Leave the key to the dialog."""
 
 
-class ResumeScreen(ModalScreen[ResumeAnswer | None]):
+class ResumeScreen(Dialog[ResumeAnswer | None]):
     """Shows the plan of a resume and lets it be changed, until it is accepted or left."""
 
     CSS_PATH = "../../styles/dialogs.tcss"
@@ -191,7 +189,7 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             lines += [(Cell(row, "dim"),) for row in wrap(remedy, width)]
             self._drawn = present.Drawn(tuple(lines), (-1,) * len(lines))
             self.query_one("#resume-verdict", Words).show((Cell(Safe("✗ cannot be resumed"), "problem"),))
-        listing.styles.height = max(1, min(len(self._drawn.lines), self.app.size.height - _ROWS))
+        self.fit(listing, len(self._drawn.lines))
         if self._unseen and self._plan is not None:
             self._unseen = False
             listing.show(
@@ -252,6 +250,25 @@ class ResumeScreen(ModalScreen[ResumeAnswer | None]):
             case "look":
                 return "locked" in codes
         return True
+
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        if action not in ("go", "in_terminal", "fork"):
+            return ""
+        if self._failed is not None:
+            return words(self._failed)[0]
+        if self._plan is None or self._prepared is None:
+            return "The run is still being read."
+        if action == "fork":
+            return (
+                "" if self._prepared.last_point is not None else "The run has no legal point to fork it at."
+            )
+        if self._plan.may_be_tried:
+            return ""
+        said = present.why_not(self._plan)
+        naming = [key for key, bound in self.active_bindings.items() if bound.binding.id == "resume.agent"]
+        unnamed = any(reason.code == "no_agent" for reason in self._plan.reasons)
+        return f"{said}\nHere {keys.shown(naming[0])} names it." if unnamed and naming else said
 
     def _may_be_forced(self, codes: set[str], prepared: Prepared) -> bool:
         """Say whether force would help: a fingerprint is what it goes past, and nothing else."""

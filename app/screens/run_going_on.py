@@ -241,6 +241,12 @@ class RunGoingOnScreen(RunKeepingScreen):
             return None
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        if action == "resume" and self._inner is not None and self._inner.stage != "ended":
+            return "The run goes on here already; s suspends it."
+        return super().why_not(action)
+
     def action_suspend(self) -> None:
         """Ask the agent to stop at the next boundary."""
         if self._inner is not None:

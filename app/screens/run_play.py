@@ -13,7 +13,7 @@ from refold.app.lines import Line, cells
 from refold.app.loading import others_first
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
-from refold.app.safe import Safe, fit, line, width
+from refold.app.safe import Safe, line
 from refold.app.screens.run_file import SLICE
 from refold.app.screens.run_moves import RunMovesScreen
 from refold.app.screens.run_pane import RunPane
@@ -233,10 +233,7 @@ class RunPlayScreen(RunMovesScreen):
         self._remark_watched(name)
 
     def _remark(self, text: str, *, wrong: bool = False) -> None:
-        said = line(text)
-        most = max(12, self.size.width // 2)
-        prompt = self.query_one(PromptBar)
-        prompt.remark(fit(said, min(most, width(said))), "problem" if wrong else "dim")
+        self.query_one(PromptBar).remark(line(text), "problem" if wrong else "dim")
 
     def _remark_watched(self, name: str) -> None:
         from refold.core.fields import WATCHED

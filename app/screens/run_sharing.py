@@ -172,9 +172,8 @@ class RunSharingScreen(RunMovesScreen):
         """Name the key that leaves nothing out: one of its own, no second press of this one."""
         from refold.app import keys
 
-        row, keymap = keys.ROWS["run.copy_raw"], self._settings.keymap if self._settings is not None else {}
-        key = next(iter(keys.keys_of(row, keymap)), "")
-        return f"; {keys.shown(key)} sends the record as it is" if key else ""
+        key = keys.shown_of("run.copy_raw", self._settings.keymap if self._settings is not None else {})
+        return f"; {key} sends the record as it is" if key else ""
 
     @work(group="outside", exclusive=True)
     async def action_outside(self, program: Program) -> None:

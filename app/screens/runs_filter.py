@@ -13,7 +13,7 @@ from textual import on, work
 from refold.app.narrowing import Narrowing
 from refold.app.present.run_list import RunList
 from refold.app.present.runs import counted
-from refold.app.safe import Safe, fit, line, width
+from refold.app.safe import Safe, line
 from refold.app.screens.going_on import GoingOnScreen
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.filter import KEYS, Filter, FilterError, parse_filter, settled
@@ -72,8 +72,12 @@ class FilteringScreen(GoingOnScreen):
     def _filter_taken(self, event: PromptBar.Submitted) -> None:
         if event.bar.purpose:
             return
-        self._try_filter(event.text, told=True)
-        self._accepted()
+        if self._try_filter(event.text):
+            self._accepted()
+        else:
+            # What was typed is not to be typed again.
+            self.prompt.open(self.PURPOSE, event.text)
+            self._try_filter(event.text)
 
     @on(PromptBar.Cancelled, "#prompt")
     def _filter_left(self, event: PromptBar.Cancelled) -> None:
@@ -89,8 +93,8 @@ class FilteringScreen(GoingOnScreen):
         del typed
         self._try_filter(self._filter_before)
 
-    def _try_filter(self, text: str, *, told: bool = False) -> None:
-        """Apply a filter; one that cannot be understood changes nothing and says why."""
+    def _try_filter(self, text: str, *, told: bool = False) -> bool:
+        """Apply a filter and give True; one that cannot be understood changes nothing, and says why."""
         try:
             wanted = parse_filter(f"{self._base} {text}".strip(), self._now(), zone=self._zone)
         except FilterError as fault:
@@ -100,12 +104,13 @@ class FilteringScreen(GoingOnScreen):
                 )
             else:
                 self._remark(f"{fault}; {fault.remedy}", wrong=True)
-            return
+            return False
         if wanted.source.strip() != self._runs.filter.source.strip():
             self._narrowed.clear()
             self._narrow(wanted)
         else:
             self._remark(counted(self._runs))
+        return True
 
     @work(group="filter", exclusive=True)
     async def _narrow(self, wanted: Filter) -> None:
@@ -122,6 +127,4 @@ class FilteringScreen(GoingOnScreen):
 
     def _remark(self, text: str, *, wrong: bool = False) -> None:
         if self.prompt.is_open:
-            said = line(text)
-            most = max(12, self.size.width // 2)
-            self.prompt.remark(fit(said, min(most, width(said))), "problem" if wrong else "dim")
+            self.prompt.remark(line(text), "problem" if wrong else "dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import work
 
@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from refold.core.store.reader import RunReader
 
 
+_NEED_A_RUN: Final = frozenset(
+    {"copy_menu", "export", "open", "fork", "resume", "lineage", "compare", "postmortem", "mark", "trash"}
+    | {"star", "tags", "name", "note"}
+)
+
+
 class SharingScreen(GroundScreen):
     """A screen that stands on a run."""
+
+    NO_RUN: ClassVar[str] = "No run is here that it could be done with."
+    """What is said to a key that needs a run where there is none."""
 
     def chosen(self) -> Chosen | None:
         """Give the run that the keys act on; None where there is none."""
@@ -22,9 +31,13 @@ class SharingScreen(GroundScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what needs a run where there is none."""
-        if action in ("copy_menu", "export"):
-            return True if self.chosen() is not None else None
+        if action in _NEED_A_RUN and self.chosen() is None:
+            return None
         return super().check_action(action, parameters)
+
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        return self.NO_RUN if action in _NEED_A_RUN and self.chosen() is None else ""
 
     def action_copy_menu(self) -> None:
         """Offer what the run can be called by, to be copied."""

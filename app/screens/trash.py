@@ -152,6 +152,10 @@ class TrashScreen(GroundScreen):
             return True if self.entry is not None else None
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str:
+        """Say why an action is refused now; empty where it is not."""
+        return "The trash is empty." if action in ("put_back", "delete") and self.entry is None else ""
+
     @work(group="act", exclusive=True)
     async def action_put_back(self) -> None:
         """Put the run under the cursor back where it lay."""

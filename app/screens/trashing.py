@@ -47,6 +47,10 @@ class TrashPlanScreen(MendScreen):
             return None
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str:
+        """Say why Enter does nothing."""
+        return "" if self._moves or action != "go" else "Nothing would be moved: the plan says why."
+
 
 class TrashingScreen(MarkingScreen):
     """A list of runs that can be moved to the trash."""
@@ -90,12 +94,6 @@ class TrashingScreen(MarkingScreen):
         """End the move after the run that it is at."""
         self._stopping = True
         self.draw_moving()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a run where there is none."""
-        if action == "trash":
-            return True if self.run is not None else None
-        return super().check_action(action, parameters)
 
     def _waits(self) -> bool:
         """Say so where nothing can be moved because something is."""

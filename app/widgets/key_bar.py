@@ -14,8 +14,8 @@ from refold.app.safe import Safe, width
 from refold.app.widgets.bars import LineBar
 
 _HELP: Final = "help"
-_OUT: Final = frozenset({"back", "cancel", "close", "quit"})
-"""What leads out of where one is, as its row in the table is called."""
+_OUT: Final = frozenset({"clear_filter", "back", "cancel", "close", "quit"})
+"""What leads out of where one is, as its row in the table is called: out of a filter before all else."""
 
 
 class _Hint(NamedTuple):

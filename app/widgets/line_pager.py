@@ -70,6 +70,17 @@ class LinePager(QuickScrolled, can_focus=True, inherit_bindings=False):
         """The line at the upper edge."""
         return self.scroll_offset.y
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is more than what is in sight."""
+        return len(self._rows) > self.size.height
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to scroll where there is more than what is in sight."""
+        if action in ("scroll_up", "scroll_down"):
+            return self.goes_on
+        return super().check_action(action, parameters)
+
     def show(self, rows: Rows, *, top: int = 0) -> None:
         """Show other lines, from line `top` on."""
         self._rows = rows

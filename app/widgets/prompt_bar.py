@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
@@ -13,8 +13,12 @@ from textual.widgets import Input
 
 from refold.app import keys
 from refold.app.lines import Cell, Line, Role, cells
-from refold.app.safe import EMPTY, Safe
+from refold.app.safe import EMPTY, Safe, fit, line, width
 from refold.app.widgets.bars import LineBar
+
+_ROOM: Final = 6
+"""Cells of the prompt beside its label, its text and the remark: blanks, and the cursor."""
+_LEAST: Final = 12
 
 
 class _Words(LineBar):
@@ -92,6 +96,7 @@ class PromptBar(Horizontal):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._before: Widget | None = None
+        self._label = EMPTY
         self.purpose = ""
         """What the prompt was opened for, where that is not the list above it."""
 
@@ -118,7 +123,7 @@ class PromptBar(Horizontal):
         """Show the prompt with a text to change; what was told before makes room for it."""
         self.app.clear_notifications()
         field = self._furnish()
-        self.purpose = purpose
+        self.purpose, self._label = purpose, label
         self.query_one("#prompt-label", _Words).show((Cell(Safe(f" {label} "), "key"),))
         self.remark(EMPTY)
         with field.prevent(Input.Changed):
@@ -131,9 +136,12 @@ class PromptBar(Horizontal):
         field.focus()
 
     def remark(self, text: Safe, role: Role = "dim") -> None:
-        """Say something beside the text: how many match, or what is wrong with it."""
+        """Say beside the text how many match, or what is wrong with it, as far as there is room."""
         for words in self.query("#prompt-remark").results(_Words):
-            words.show((Cell(Safe(f" {text} "), role),) if text else ())
+            taken = width(line(self.text)) + width(self._label) + _ROOM
+            whole = self.size.width or self.app.size.width
+            most = max(_LEAST, whole // 2, whole - taken)
+            words.show((Cell(Safe(f" {fit(text, min(most, width(text)))} "), role),) if text else ())
 
     def close(self) -> None:
         """Hide the prompt."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from refold.core.errors import AmbiguousRun, RunNotFound
+from refold.core.nearest import nearest
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
 from refold.core.store.run_id import check_run_id, is_run_id, is_segment
 from refold.core.store.session_names import NESTED, PART_NAMES, is_run_directory
@@ -101,11 +102,9 @@ def _not_found(text: str, directories: Sequence[Root], where: str) -> RunNotFoun
 
 def _meant(text: str, directories: Sequence[Root]) -> str:
     """Give the question for the run whose id is close to a text; empty where there is none."""
-    from difflib import get_close_matches
-
     ids = {name.removesuffix(SUFFIX) for root in directories for name in _starting_with(root.path, "")[0]}
-    close = get_close_matches(text, sorted(ids), 1, 0.8)
-    return f"; did you mean the run {close[0]!r}?" if close else ""
+    close = nearest(text, sorted(ids), 0.8)
+    return f"; did you mean the run {close!r}?" if close else ""
 
 
 def _by_path(text: str) -> Path:

@@ -1,0 +1,31 @@
+"""A dialog: one frame over another screen, around a title, a text, what is typed and the keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widget import Widget
+from textual.widgets._toast import Toast
+
+from refold.app.widgets.until_closed import UntilClosed
+
+
+class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
+    """A screen over another one, as high as its text is."""
+
+    ROWS: ClassVar[int] = 8
+    """Rows beside the text: frame, title, verdict, what is typed, keys, and blank ones."""
+
+    def on_mount(self) -> None:
+        """Take away what was told to the screen below: it would stand under the frame."""
+        self.app.clear_notifications()
+        for screen in self.app.screen_stack[:-1]:
+            screen.query(Toast).remove()
+
+    def fit(self, text: Widget, lines: int) -> None:
+        """Make the text as high as it is long, or as there is room; then the frame says that it goes on."""
+        room = max(1, self.app.size.height - self.ROWS)
+        text.styles.height = max(1, min(lines, room))
+        if isinstance(text.parent, Widget):
+            text.parent.border_subtitle = f"{lines:,} lines, ↑ ↓" if lines > room else ""
