@@ -11,7 +11,7 @@ from tests.rivumi_cases import CASES, DATA
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
 from refold.core.rivumi.log_facts import LogFacts
-from refold.core.rivumi.snapshot import Part
+from refold.core.rivumi.snapshot import RESUME_LIMIT, Part
 from refold.core.rivumi.summary import Found, Parts, summary
 from refold.core.status import STATUSES
 from refold.core.summary import summary_json
@@ -85,3 +85,18 @@ def test_a_row_comes_of_anything(manifest: bytes, lines: list[bytes], state: str
     assert row.status in STATUSES
     assert row.rule
     json.dumps(summary_json(row))
+
+
+def test_a_log_that_its_own_program_does_not_read_bars_a_resume() -> None:
+    name = "03-running-clean"
+    manifest, request = (
+        Part(each, "read", data, len(data))
+        for each in ("session.json", "request.json")
+        for data in ((DATA / name / each).read_bytes(),)
+    )
+    log = of((DATA / name / "events.jsonl").read_bytes())
+    for size, words in ((RESUME_LIMIT, ""), (RESUME_LIMIT + 1, "events.jsonl has 16.8 MB; its own program")):
+        parts = Parts(manifest, request, Part("events.jsonl", "read", b"", size))
+        row = summary(Found(name, name, 0.0, size), parts, log)
+        assert row.barred.startswith(words)
+        assert bool(row.barred) == bool(words)

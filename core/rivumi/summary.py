@@ -15,7 +15,8 @@ from refold.core.rivumi.events import json_object
 from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
 from refold.core.rivumi.members import Members
-from refold.core.rivumi.snapshot import Part, PartState
+from refold.core.rivumi.snapshot import RESUME_LIMIT, Part, PartState
+from refold.core.sizes import sized
 from refold.core.status import Status
 from refold.core.summary import RunSummary
 
@@ -107,7 +108,8 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         provider_version=_version(manifest, outcome, log),
         barred=next((each.message for each in barred_by(manifest, found.name, problem=wrong)), "")
         or _damage(codes)
-        or _misfit(manifest, request, log),
+        or _misfit(manifest, request, log)
+        or _too_large(parts),
     )
     return msgspec.structs.replace(row, note=status.rule) if status.name == "unreadable" else row
 
@@ -132,6 +134,16 @@ def _misfit(manifest: Manifest | None, request: Request | None, log: LogFacts) -
     if request is not None and request.base_sha.lower() != manifest.base_sha.lower():
         return "request.json names another commit than session.json"
     return ""
+
+
+def _too_large(parts: Parts) -> str:
+    """Say which file its own program does not read for its size."""
+    large = next(
+        (each for each in (parts.events, parts.manifest, parts.request) if each.size > RESUME_LIMIT), None
+    )
+    if large is None:
+        return ""
+    return f"{large.name} has {sized(large.size)}; its own program reads no more than {sized(RESUME_LIMIT)}"
 
 
 def closed(found: Found, note: str, code: str) -> RunSummary:
