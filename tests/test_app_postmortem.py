@@ -195,6 +195,16 @@ async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: S
         assert reader.index_all().strict_error is None
 
 
+async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings) -> None:
+    keymap = {"postmortem.resume": "f5", "postmortem.fork": "k", "postmortem.repair": "ctrl+e"}
+    remapped = msgspec.structs.replace(given, keymap=keymap)
+    app = explaining(remapped, run_of(given, "index-photos"))
+    async with app.run_test(size=(100, 40)) as pilot:
+        text = " ".join(page(await read(pilot)).split())
+    assert "then resume (f5) and decide, or fork it after seq 3 (k), before that call." in text
+    assert "mending (^e, or the resume itself)" in text
+
+
 async def test_what_is_missing_is_said(given: Settings) -> None:
     app = explaining(given, run_of(given, "not-there"))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -40,6 +41,13 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
     "repair": ("postmortem.repair", "Mend the end"),
     "nothing": ("postmortem.back", "Leave it as it is"),
 }
+_USUAL_KEYS: Final[Mapping[str, str]] = {
+    "r": "postmortem.resume",
+    "f": "postmortem.fork",
+    "s": "postmortem.salvage",
+    "m": "postmortem.repair",
+}
+_KEY: Final = re.compile(r"\(([rfsm])(?=\)|, or )")
 KEY_IDS: Final = tuple(key for key, _ in _ACTIONS.values())
 """The keys that are named on the screen."""
 _LOOKS: Final[dict[str, Role]] = {"completed": "good", "running": "good", "ready": "fork"}
@@ -103,7 +111,7 @@ def postmortem_lines(
     broken = any(each.finding.severity == "error" for each in post.damage)
     role = "problem" if broken else _LOOKS.get(post.status.name, "problem")
     page.text(post.verdict.happened, role, indent=0)
-    page.text(post.verdict.safe, "strong", indent=0)
+    page.text(_with_keys(post.verdict.safe, shown_keys), "strong", indent=0)
     _flying(page, post.in_flight)
     _last(page, post, rows)
     _damage(page, post)
@@ -120,6 +128,15 @@ def postmortem_lines(
             # In one piece, however long: it is there to be copied.
             page.add(((Cell(Safe("       ")), cell(commands[action.name], "key")),), action.name)
     return page.drawn
+
+
+def _with_keys(sentence: str, shown_keys: Mapping[str, str]) -> str:
+    """Name in a verdict the keys as they are here: it says the usual ones."""
+
+    def here(found: re.Match[str]) -> str:
+        return f"({shown_keys.get(_USUAL_KEYS[found[1]], found[1])}"
+
+    return _KEY.sub(here, sentence)
 
 
 def top(post: Postmortem | None, run_id: str, progress: float) -> tuple[Line, Line]:
