@@ -89,6 +89,8 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("✗", "an error"),
     ("⚠", "damage, with its count: a place that cannot be read"),
     ("ψ", "a fork"),
+    ("┤ ┆", "after this record a fork may begin: between turns; with calls pending"),
+    ("╵", "the same below the ruler, between turns"),
     ("*  ▪", "in the list of runs: starred by you; noted by you, on records too"),
     ("┃", "the cursor on the ruler"),
     ("…  ⋯", "cut to fit; not read yet"),

@@ -102,8 +102,8 @@ class TestRows:
     def test_a_row_a_record_and_one_a_call(self, tmp_path: Path) -> None:
         rows = told(tmp_path, story.fix_add()).rows()
         texts = row_texts(rows)
-        assert [text.split()[0] if text[1:5].strip() else "" for text in texts] == [
-            "1", "2", "", "3", "4", "", "", "5", "6", "7", "8", "9", "",
+        assert [text[1:5].strip() for text in texts] == [
+            "1┤", "2┆", "", "3┤", "4┆", "", "", "5┆", "6┤", "7┤", "8┤", "9┆", "",
         ]  # fmt: skip
         assert "◇  meta      Fix add() so the test passes." in texts[0]
         assert "├→ call      read_file  calc.py" in texts[2]

@@ -15,6 +15,7 @@ from refold.app.present.kept import NOTED
 from refold.app.present.layout import cell, fit, marked, spread
 from refold.app.present.output import unwrap
 from refold.app.present.peek import peek
+from refold.app.present.points import point
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_text
 from refold.core.columns import Row
@@ -218,11 +219,17 @@ class TimelineRows:
     def _columns(self, row: Row) -> tuple[Cell, ...]:
         digits = max(3, len(str(self.timeline.last_seq or 0)))
         number = "" if row.seq is None or row.call >= 0 else str(row.seq)
-        cells = [Cell(Safe(f"{number:>{digits}} "), "dim")]
+        may_begin = row.call < 0 and not self._partial
+        cells = [
+            Cell(Safe(f"{number:>{digits}}"), "dim"),
+            point(self.timeline, row.item) if may_begin else Cell(Safe(" ")),
+        ]
         if self.has_times():
             seconds = self.timeline.seconds(row.item) if row.call < 0 else None
             text = "" if seconds is None else units.since_start(seconds)
             cells.append(Cell(Safe(f"{text:>7} "), "warn" if seconds is not None and seconds < 0 else "dim"))
+        else:
+            cells.append(Cell(Safe(" ")))
         return tuple(cells)
 
     def _mark(self, index: int, row: Row) -> tuple[str, Role]:

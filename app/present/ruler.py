@@ -122,6 +122,15 @@ def labels_by_count(timeline: Timeline, width: int) -> Line:
     return _labels(places)
 
 
+def first_item_by_count(timeline: Timeline, width: int, column: int) -> int:
+    """Give the first item that stands in a column or right of it; `items` where none does."""
+    row = max(0, -(-(2 * column * timeline.rows - width) // (2 * width)))
+    if row >= timeline.rows:
+        return timeline.items
+    item = timeline.item_of(row)
+    return item if timeline.first_row(item) >= row else item + 1
+
+
 def fraction_of_row(timeline: Timeline, row: int) -> float:
     """Give where a row stands on the ruler by count, from 0 to 1."""
     return (row + 0.5) / timeline.rows if timeline.rows else 0.0
@@ -195,6 +204,10 @@ class TimeScale:
     def fraction(self, item: int) -> float:
         """Give where an item stands on the scale, from 0 to 1."""
         return self._sums[min(item, len(self._sums) - 1)] / self.total if self.total else 0.0
+
+    def first_item(self, width: int, column: int) -> int:
+        """Give the first item that stands in a column or right of it."""
+        return bisect_left(self._sums, self.total * column / width)
 
     def item(self, fraction: float) -> int:
         """Give the item whose wait covers a place on the scale."""

@@ -163,7 +163,7 @@ class SessionRows(TimelineRows):
 
     def _columns(self, row: Row) -> tuple[Cell, ...]:
         cells = super()._columns(row)
-        if len(cells) > 1 and self._is_set_back(row.item):
+        if self._is_set_back(row.item):
             return (*cells[:-1], Cell(cells[-1].text, "warn"))
         return cells
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from refold.app.loading import others_first
+from refold.app.present.points import legal_columns, with_points
 from refold.app.present.ruler import (
     TimeScale,
     cells_by_count,
+    first_item_by_count,
     fraction_of_row,
     labels_by_count,
     lane_line,
@@ -64,8 +67,11 @@ class RunRuler(Ruler):
         scale = self._times
         if scale is not None:
             cells, labels = scale.cells(width), scale.labels(width)
+            first_item = partial(scale.first_item, width)
         else:
             cells, labels = cells_by_count(timeline, width), labels_by_count(timeline, width)
+            first_item = partial(first_item_by_count, timeline, width)
+        labels = with_points(labels, legal_columns(timeline, width, first_item))
         items = (timeline.item_at(seq) for seq in self.forked_at)
         places = (self._place(timeline, timeline.first_row(item)) for item in items if item is not None)
         lane = lane_line(self.stretches, width, lambda item: self._place(timeline, timeline.first_row(item)))

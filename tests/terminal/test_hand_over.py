@@ -97,7 +97,7 @@ def test_what_the_agent_added_is_shown(home: Path, screen: Screen) -> None:
     python(home, ADDS)
     screen.hand_over("$ cd ")
     screen.back("ended with exit code 0", "1 record added after seq 4")
-    screen.terminal.wait(lambda shown: re.search(r"\+ +5 ", shown) is not None)
+    screen.terminal.wait(lambda shown: re.search(r"\+ +5┤", shown) is not None)
     noted = NotesStore(home / "state" / "refold" / "notes").read(
         home / "state" / "fisk-ai" / "runs" / f"{RUN}.json"
     )
