@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from refold.app.cli_exit import FINE
 from refold.app.cli_new_run import WrongName, new_id, refuse, warn
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import item_at, open_run, target
 from refold.app.forking import fork_json, make_fork, plan_fork, proposed_point
 from refold.app.lines import Cell
@@ -36,6 +37,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         NoForkHere: the point is not legal.
         StoreError: the run or the place in it is not there, or the fork cannot be made.
     """
+    redacted(arguments, settings, printer)
     wanted = target(arguments.run)
     place = arguments.at if arguments.at is not None else wanted.place
     with open_run(wanted.run, settings) as reader:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import Target, find_run, hint_of, item_at, target
 from refold.app.lines import Cell, Role
 from refold.app.present.kept import NOTED, kept_cells
@@ -142,6 +143,7 @@ def _answer(
     *,
     place: str = "",
 ) -> int:
+    redacted(arguments, settings, printer)
     store = NotesStore(settings.notes_dir)
     trouble = store.trouble(path)
     notes = store.read(path) if change is None else store.update(path, change)

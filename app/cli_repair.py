@@ -7,6 +7,7 @@ from pathlib import Path
 
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
 from refold.app.lines import Cell
 from refold.app.present import units
@@ -27,6 +28,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         Refused: there is nothing that could be put back.
         StoreError: the run is not there, held by a process, or cannot be written.
     """
+    redacted(arguments, settings, printer)
     with open_run(arguments.run, settings) as reader:
         path, format_name = reader.path.absolute(), reader.format.name
         if not arguments.undo:

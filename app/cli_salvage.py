@@ -7,6 +7,7 @@ import argparse
 from refold.app.cli_exit import FINE
 from refold.app.cli_new_run import new_id, refuse, warn
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
 from refold.app.forking import make_salvaged
 from refold.app.lines import Cell
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         NothingToSalvage: no new run can be made of it, or there is no need to.
         StoreError: the run is not there, or the new one cannot be made.
     """
+    redacted(arguments, settings, printer)
     child = new_id(arguments.name)
     with open_run(arguments.run, settings) as reader:
         try:

@@ -16,6 +16,7 @@ def new_run(parser: Parser, what: str) -> None:
     parser.add_argument("--name", metavar="ID", help="the id of the new run; else one that sorts by time")
     parser.add_argument("--plan", action="store_true", help=f"only say what {what} would be")
     json_option(parser, "one object")
+    redact_option(parser)
 
 
 def redact_option(parser: Parser) -> None:

@@ -116,6 +116,7 @@ def _verify(parser: Parser) -> None:
         "--accept", action="store_true", help="take a run whose history was rewritten as it is now"
     )
     json_option(parser, "one object a finding and line")
+    redact_option(parser)
 
 
 def _why(parser: Parser) -> None:

@@ -53,6 +53,7 @@ def _repair(parser: Parser) -> None:
     only.add_argument("--plan", action="store_true", help="only say what would be done")
     only.add_argument("--undo", action="store_true", help="put back what the last repair cut off")
     json_option(parser, "one object")
+    redact_option(parser)
 
 
 def _resume(parser: Parser) -> None:
@@ -134,6 +135,7 @@ def _note(parser: Parser) -> None:
     parser.add_argument("text", metavar="TEXT", nargs="*", help="the note; words are joined")
     parser.add_argument("--clear", action="store_true", help="take the note away")
     json_option(parser, "one object: what is kept about the run")
+    redact_option(parser)
 
 
 def _tag(parser: Parser) -> None:
@@ -143,6 +145,7 @@ def _tag(parser: Parser) -> None:
     parser.add_argument("tags", metavar="TAG", nargs="*", help="+tag or tag adds one, -tag takes one away")
     parser.add_argument("--clear", action="store_true", help="begin with no tags")
     json_option(parser, "one object: what is kept about the run")
+    redact_option(parser)
 
 
 def _star(parser: Parser) -> None:
@@ -150,6 +153,7 @@ def _star(parser: Parser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
     parser.add_argument("--off", action="store_true", help="take the star away")
     json_option(parser, "one object a run and line: what is kept about it")
+    redact_option(parser)
 
 
 def _name(parser: Parser) -> None:
@@ -162,6 +166,7 @@ def _name(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="*", help="the name; words are joined")
     parser.add_argument("--clear", action="store_true", help="take the name away")
     json_option(parser, "one object: what is kept about the run")
+    redact_option(parser)
 
 
 def _trash(parser: Parser) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE, NOT_FOUND, REFUSED, exit_code
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
 from refold.app.lines import Cell, Role
 from refold.app.present.units import plural
@@ -23,6 +24,7 @@ _ROLES: dict[str, Role] = {"error": "problem", "warning": "warn", "info": "dim"}
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Print the findings of each run; 1 where one is an error or a warning, 3 where a run cannot be read."""
+    redacted(arguments, settings, printer)
     counts: Counter[str] = Counter()
     worst = FINE
     unread = 0

@@ -67,6 +67,34 @@ def test_json_is_as_it_stands_until_told_otherwise(
         assert "replaced: " in printed.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["search", "again"], ["lineage", "leaky"], ["verify", "leaky"], ["why", "leaky"], ["doctor"]),
+        *(["resume", "leaky", "--plan"], ["salvage", "leaky", "--plan"], ["repair", "leaky", "--plan"]),
+        *(["fork", "leaky", "--plan", "--prompt", f"with {TOKEN}"], ["note", "leaky", f"see {TOKEN}"]),
+        *(["name", "leaky", TOKEN], ["note", "leaky@2", f"see {TOKEN}"], ["trash", "leaky", "--plan"]),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_prints_a_secret_into_a_pipe(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    leaky(tmp_path)
+    main(["--root", str(tmp_path), "--only", *words])
+    printed = capsys.readouterr()
+    assert printed.out + printed.err
+    for part in ("hunter2", TOKEN[4:20], "aB3dE6gH9jK2mN5pQ8sT"):
+        assert part not in printed.out + printed.err
+    if printed.err.endswith("--no-redact keeps them\n"):
+        assert main(["--root", str(tmp_path), "--only", *words, "--no-redact"]) in (0, 1)
+    capsys.readouterr()
+    main(["--root", str(tmp_path), "--only", "ls"])
+    assert TOKEN[4:20] not in capsys.readouterr().out
+
+
 def test_the_lens_shows_what_an_export_would_hide(tmp_path: Path) -> None:
     with RunReader.open(leaky(tmp_path), hint="fisk-ai") as reader:
         reader.index_all()
