@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 FORMATS: Mapping[str, JournalFormat] = {form.name: form for form in (NATIVE, FISK_AI)}
 """Every one-file format by its name."""
+_BY_PREFIX = {form.prefix.encode(): form for form in FORMATS.values()}
+_PROTOCOL = re.compile(b"|".join(map(re.escape, _BY_PREFIX)))
 
 
 def of_directories() -> EventFormat:
@@ -31,5 +34,5 @@ def format_of(head: bytes, *, hint: str = NATIVE.name) -> JournalFormat:
 
     The first protocol id in the file decides, whatever the texts after it quote.
     """
-    claims = [(at, form) for form in FORMATS.values() if (at := head.find(form.prefix.encode())) >= 0]
-    return min(claims, key=lambda claim: claim[0])[1] if claims else FORMATS.get(hint, NATIVE)
+    found = _PROTOCOL.search(head)
+    return _BY_PREFIX[found[0]] if found is not None else FORMATS.get(hint, NATIVE)
