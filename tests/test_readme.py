@@ -20,6 +20,7 @@ from refold.app.cli import main
 from refold.app.cli_parser import COMMANDS
 from refold.app.settings import load
 from refold.core.filter import KEYS
+from refold.core.findings import CODES
 from refold.core.records import MetaRecord
 from refold.core.status import STATUSES
 from refold.core.store.journal import JournalStore
@@ -77,6 +78,7 @@ def test_the_schemas_are_what_is_printed(
     assert keys("search", "healthy", "--root", str(journals / "v3"))[0] == set(table(readme, "json search"))
     assert keys("verify", bad)[0] == set(table(readme, "json verify"))
     assert keys("why", bad)[0] == set(table(readme, "json why"))
+    assert keys("doctor", "--only", "--root", str(journals / "v3"))[0] == set(table(readme, "json doctor"))
     assert keys("diff", good, bad)[0] == set(table(readme, "json diff"))
     assert keys("config")[0] == set(table(readme, "json config"))
     rivumi = journals.parent / "rivumi" / "04-tail-tool-started"
@@ -86,6 +88,14 @@ def test_the_schemas_are_what_is_printed(
     assert keys("show", f"{good}@2")[0] == shown
     said = keys("state", good, bad) + keys("state", "--salvage", bad)
     assert set().union(*said) == set(table(readme, "json state"))
+
+
+def test_every_finding_stands_in_the_table_as_the_program_says_it(readme: str) -> None:
+    after = readme.partition("<!-- codes -->\n")[2].partition("\n\n")[0]
+    rows = [
+        f"| `{code}` | {entry.severity} | {entry.meaning} | {entry.remedy} |" for code, entry in CODES.items()
+    ]
+    assert after.split("\n")[2:] == rows
 
 
 def test_every_key_of_a_state_is_named(
