@@ -16,8 +16,8 @@ from refold.app.safe import Safe, line
 from refold.app.seen_before import ANY_LENGTH, rewritten_in
 from refold.app.settings import Settings
 from refold.core.errors import NotPermitted, NotRegular, RefoldError
-from refold.core.examine import examine
 from refold.core.findings import CODES, Allowed, Finding, finding_json
+from refold.core.store.examining import examine
 
 _ROLES: dict[str, Role] = {"error": "problem", "warning": "warn", "info": "dim"}
 

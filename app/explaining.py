@@ -16,9 +16,9 @@ from refold.app.forking import notes_of
 from refold.app.resuming import answered
 from refold.app.seen_before import rewritten_in
 from refold.core.calls_made import JournalCalls
-from refold.core.examine import rewritten_finding
 from refold.core.patterns import Patterns, limits_of, look_for
 from refold.core.postmortem import Postmortem, as_it_is, examine_stopped, with_rewritten
+from refold.core.rewritten import rewritten_finding
 from refold.core.store.postmortem import known_of
 from refold.core.store.resume import facts_of
 

@@ -7,7 +7,6 @@ damage while it reads, but decodes only what a row needs; "indexed" is never "ve
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +16,6 @@ from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.formats import Columns, Decoder
 from refold.core.formats.journal import NEUTRAL_VERSION
-from refold.core.formats.names import is_own
 from refold.core.journal_text import is_blank
 from refold.core.line_check import remarks
 from refold.core.records import (
@@ -31,16 +29,11 @@ from refold.core.records import (
     UnknownRecord,
 )
 from refold.core.recover import LONGEST, recover
+from refold.core.rewritten import Rewritten
 from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.shapes import Shape, record_shape
-from refold.core.store.lock import holder_of, locked_inodes
-from refold.core.store.reader import RunReader
-from refold.core.store.seen import Rewritten
-from refold.core.timeline import Timeline
 
 _SHOWN = 80
-_LARGEST = 256 << 20
-"""Records above this many bytes are not decoded in one piece."""
 
 
 class _Step(NamedTuple):
@@ -57,7 +50,7 @@ class _Step(NamedTuple):
     run_id: str | None = None
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a finding stands."""
 
     seq: int | None
@@ -70,61 +63,10 @@ class _Waiting(NamedTuple):
     """A finding of which it is not known yet what may still be done."""
 
     code: str
-    place: _Place
+    place: Place
     reason: str
     fork_to: int | None
     """The last sequence before it at which a fork is legal."""
-
-
-def examine(reader: RunReader, rewritten: Rewritten | None = None) -> Iterator[Finding]:
-    """Give everything that is wrong with a run, or worth knowing, from its first byte to its last.
-
-    Args:
-        reader: The open run.
-        rewritten: Where it is no longer what was seen before, where that is known.
-
-    Raises:
-        Unreadable: the system answers a read with an error.
-    """
-    if reader.session is not None:
-        if rewritten is not None:
-            yield rewritten_finding(reader.index_all(), rewritten)
-        yield from reader.session.examine()
-        return
-    native = is_own(reader.format.name)
-    examination = Examination(reader.decoder, reader.run_id, native=native)
-    yield from examination.mode(reader.mode)
-    if rewritten is not None:
-        yield from examination.rewritten(rewritten)
-    for line in reader.lines():
-        if line.is_huge and line.length <= _LARGEST:
-            whole = reader.bytes_at(line.offset, line.length)
-        else:
-            whole = line.text
-        yield from examination.line(
-            whole, _Place(None, line.number, line.offset, line.offset + line.length), ended=line.terminated
-        )
-    yield from examination.end(reader.size)
-    yield from examination.lock(reader)
-
-
-def rewritten_finding(timeline: Timeline, found: Rewritten) -> Finding:
-    """Give the finding for a run that is no longer what was seen before; its index is complete."""
-    entry = CODES["E_REWRITTEN"]
-    last = timeline.legal_fork(timeline.items - 1) if timeline.items else None
-    allowed = Allowed(view=True, fork_to=last, resume=last is not None and timeline.strict_error is None)
-    message = f"{entry.meaning}: {found.reason}"
-    return Finding(
-        "E_REWRITTEN",
-        entry.severity,
-        None,
-        found.line,
-        found.start,
-        found.end,
-        message,
-        entry.remedy,
-        allowed,
-    )
 
 
 class Examination:
@@ -162,7 +104,7 @@ class Examination:
         """The record before said that the run is completed."""
         self._last_reason: str | None = None
         self._iteration: int | None = None
-        self._turn: _Place | None = None
+        self._turn: Place | None = None
         """The assistant record whose results may still come."""
         self._before_turn: int | None = None
         self._open: dict[str, None] = {}
@@ -173,13 +115,13 @@ class Examination:
         """Look at the permission bits of the file."""
         if mode & 0o077:
             bits = f"mode {stat.S_IMODE(mode):04o}"
-            yield from self._note("E_BAD_MODE", _Place(None, 0, 0, 0), bits)
+            yield from self._note("E_BAD_MODE", Place(None, 0, 0, 0), bits)
 
     def rewritten(self, found: Rewritten) -> Iterator[Finding]:
         """Say that bytes which were seen before are others now."""
-        yield from self._note("E_REWRITTEN", _Place(None, found.line, found.start, found.end), found.reason)
+        yield from self._note("E_REWRITTEN", Place(None, found.line, found.start, found.end), found.reason)
 
-    def line(self, text: bytes, place: _Place, *, ended: bool) -> Iterator[Finding]:
+    def line(self, text: bytes, place: Place, *, ended: bool) -> Iterator[Finding]:
         """Take the next line.
 
         Args:
@@ -214,25 +156,22 @@ class Examination:
         if self._suspect is not None:
             yield from self._hold(self._suspect._replace(code="E_TORN_TAIL"))
         if not self._records:
-            yield from self._note("E_EMPTY", _Place(None, 0, 0, size), "")
+            yield from self._note("E_EMPTY", Place(None, 0, 0, size), "")
         yield from self._release(resume=not self._broken and self._last_reason != "completed")
 
-    def lock(self, reader: RunReader) -> Iterator[Finding]:
-        """Say who holds the run, or that nobody can say: it may grow, and no resume goes past that."""
-        lock_file = reader.path.with_suffix(".lock")
-        code, reason = "", ""
-        if (holder := holder_of(*reader.locks)) is not None:
-            code, reason = "E_LOCKED", f"process {holder.pid} ({holder.command})"
-        elif locked_inodes() is None and os.path.lexists(lock_file):
-            code, reason = "E_LOCK_UNSURE", f"{lock_file.name} is there"
-        if code:
-            entry = CODES[code]
-            message = f"{entry.meaning}: {reason}"
-            allowed = Allowed(view=True, fork_to=self._legal, resume=False)
-            # As of a run directory: that somebody is at work is no fault of the run.
-            yield Finding(code, "info", None, 0, 0, 0, message, entry.remedy, allowed)
+    def held(self, code: str, who: str) -> Iterator[Finding]:
+        """Say who holds the run, or that nobody can say: it may grow, and no resume goes past that.
 
-    def _damaged(self, text: bytes, place: _Place, error: BadRecord) -> Iterator[Finding]:
+        Args:
+            code: E_LOCKED or E_LOCK_UNSURE.
+            who: The holder, or what may have one.
+        """
+        entry = CODES[code]
+        allowed = Allowed(view=True, fork_to=self._legal, resume=False)
+        # As of a run directory: that somebody is at work is no fault of the run.
+        yield Finding(code, "info", None, 0, 0, 0, f"{entry.meaning}: {who}", entry.remedy, allowed)
+
+    def _damaged(self, text: bytes, place: Place, error: BadRecord) -> Iterator[Finding]:
         """Take a line that is no record, and what can still be read out of it."""
         whole = len(text) == place.end - place.start
         found = recover(text, self._decoder.columns, error) if whole else None
@@ -263,7 +202,7 @@ class Examination:
             yield from self._hold(self._suspect)
             self._suspect = None
 
-    def _take(self, step: _Step, place: _Place, *, recovered: bool) -> Iterator[Finding]:
+    def _take(self, step: _Step, place: Place, *, recovered: bool) -> Iterator[Finding]:
         """Hold one record against the rules of the strict fold and against its neighbours."""
         problems, folded, breaks = self._check(step, recovered=recovered)
         if breaks and not recovered:
@@ -305,7 +244,7 @@ class Examination:
             problems.append(("E_AFTER_TERMINAL", f"seq {step.seq} follows the end"))
         return problems, True, breaks
 
-    def _pair(self, step: _Step, place: _Place) -> Iterator[Finding]:
+    def _pair(self, step: _Step, place: Place) -> Iterator[Finding]:
         """Hold calls against results, and turns against each other."""
         if step.kind == "tool_result":
             if step.answers in self._answered:
@@ -324,7 +263,7 @@ class Examination:
         if step.kind == "assistant" and self._iteration is not None and step.iteration <= self._iteration:
             yield from self._note("E_ITERATION", place, f"iteration {step.iteration} after {self._iteration}")
 
-    def _fold(self, step: _Step, place: _Place) -> None:
+    def _fold(self, step: _Step, place: Place) -> None:
         self._ended = step.kind == "terminal" and step.reason == "completed"
         if step.kind == "meta":
             self._has_meta = True
@@ -342,7 +281,7 @@ class Examination:
             self._open.pop(step.answers, None)
             self._answered.add(step.answers)
 
-    def _note(self, code: str, place: _Place, reason: str) -> Iterator[Finding]:
+    def _note(self, code: str, place: Place, reason: str) -> Iterator[Finding]:
         yield from self._hold(_Waiting(code, place, reason, self._legal))
 
     def _hold(self, finding: _Waiting) -> Iterator[Finding]:

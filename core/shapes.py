@@ -34,6 +34,7 @@ _HASH: Final = re.compile("(?:[0-9a-f]{64})?")
 _THINKING: Final = re.compile("(?:off|summarized)?")
 _STOP: Final = re.compile("(?:end_turn|max_tokens|tool_use|pause_turn|refusal|stop_sequence)?")
 _REASON: Final = re.compile("completed|suspended|error|budget|max_iterations")
+_OWN_REASON: Final = re.compile(f"{_REASON.pattern}|cancelled")
 _COUNTERS: Final = ("iteration", "in_tokens", "out_tokens", "cache_read_tokens", "cache_create_tokens")
 _RESULT: Final[Mapping[str, Shape]] = {"tool_use_id": "text", "content": "text", "is_error": "flag"}
 _NEUTRAL: Final[Mapping[str, Shape]] = {
@@ -111,7 +112,7 @@ def record_shape(*, neutral: bool, native: bool) -> Mapping[str, Shape]:
         },
         "user": {"message": {"role": re.compile("user"), "content": blocks}},
         "tool_result": {"tool_use_id": "text", "result": result, "remote": "flag"},
-        "terminal": {"reason": _REASON, "message": "text"},
+        "terminal": {"reason": _OWN_REASON if native else _REASON, "message": "text"},
     }
     envelope: dict[str, Shape] = {"seq": "whole", "protocol": "text", "meta": meta, **payloads}
     if native:

@@ -27,7 +27,6 @@ from refold.app.demo_runs import KILLED
 from refold.app.present.reading import reading_of
 from refold.core.breakpoints import parse_breakpoints
 from refold.core.errors import RunLocked
-from refold.core.examine import examine
 from refold.core.playback import AS_RECORDED
 from refold.core.records import MetaRecord
 from refold.core.rivumi.findings import findings
@@ -36,6 +35,7 @@ from refold.core.seek import next_stop
 from refold.core.status import STATUSES
 from refold.core.store.catalog import Catalog
 from refold.core.store.conversations import list_conversations
+from refold.core.store.examining import examine
 from refold.core.store.journal import JournalStore
 from refold.core.store.lock import RunLock
 from refold.core.store.reader import RunReader

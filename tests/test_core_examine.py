@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests import generate
 from tests.damage import KINDS, damage
 
-from refold.core.examine import examine
 from refold.core.explain import where_it_fails
 from refold.core.findings import CODES, Finding
 from refold.core.line_check import bad_utf8, keys_and_words, remarks, surrogates
 from refold.core.shapes import Shape, record_shape
+from refold.core.store.examining import examine
 from refold.core.store.lock import RunLock
 from refold.core.store.reader import RunReader
 
@@ -251,7 +251,7 @@ def test_a_run_that_is_held_says_by_whom(tmp_path: Path, monkeypatch: pytest.Mon
     assert (held.code, held.severity, held.allowed.resume) == ("E_LOCKED", "info", False)
     assert f"process {os.getpid()} (" in held.message
     assert "E_LOCKED" not in codes(path)
-    monkeypatch.setattr("refold.core.examine.locked_inodes", lambda: None)
+    monkeypatch.setattr("refold.core.store.examining.locked_inodes", lambda: None)
     (*_, unsure) = verified(path)
     assert (unsure.code, unsure.severity) == ("E_LOCK_UNSURE", "info")
     path.with_suffix(".lock").unlink()

@@ -13,7 +13,7 @@ from tests.rivumi_cases import CASES, canonical, make
 
 from refold.app.cli import main
 from refold.core.errors import CorruptJournal, NotRegular
-from refold.core.examine import examine
+from refold.core.store.examining import examine
 from refold.core.store.growing import Change
 from refold.core.store.reader import RunReader
 from refold.core.store.session_reader import SessionReader

@@ -11,11 +11,12 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from refold.core.errors import RefoldError
+from refold.core.rewritten import Rewritten as Rewritten
 from refold.core.store.files import open_regular, private_directory, read_range, replace_atomically
 
 LONGEST: Final = 256 << 20
@@ -25,26 +26,6 @@ PIECE: Final = 16 << 10
 _BLOCK: Final = 64 * PIECE
 _DIGEST: Final = 16
 _LAYOUT: Final = 2
-
-
-class Rewritten(NamedTuple):
-    """The first bytes that are no longer what they were."""
-
-    start: int
-    end: int
-    line: int
-    """The line on which they begin."""
-    was: int
-    """So many bytes had been seen."""
-    size: int
-    """So many there are now."""
-
-    @property
-    def reason(self) -> str:
-        """Say what is no longer as it was."""
-        if self.start >= self.size:
-            return f"{self.was:,} bytes were seen before, {self.size:,} are left"
-        return f"from line {self.line:,} on it is not what was seen before"
 
 
 class _Seen(msgspec.Struct, array_like=True):

@@ -14,7 +14,7 @@ from tests.bench.figures import Figure, figure, interleaved, not_run, ratio
 _CHECK = """
 import json, sys, time
 from pathlib import Path
-from refold.core.examine import examine
+from refold.core.store.examining import examine
 from refold.core.store.reader import RunReader
 
 started = time.process_time()

@@ -17,7 +17,6 @@ from tests.faults.goals import Goal, Share, Work, carry_out, shuffled
 from tests.faults.victims import scratch
 
 from refold.core.errors import FoldError, RefoldError
-from refold.core.examine import examine
 from refold.core.findings import CODES, Finding
 from refold.core.fork import legal_points
 from refold.core.formats.registry import by_name
@@ -31,6 +30,7 @@ from refold.core.records import (
     ToolResultRecord,
 )
 from refold.core.store import fork, salvage
+from refold.core.store.examining import examine
 from refold.core.store.journal import JournalStore
 from refold.core.store.reader import RunReader
 from refold.core.store.seen import Rewritten, look

@@ -12,7 +12,6 @@ from pathlib import Path
 from tests.faults.goals import Goal, Share, carry_out, shuffled
 from tests.faults.victims import scratch
 
-from refold.core.examine import examine
 from refold.core.fork import legal_points
 from refold.core.formats.journal import NATIVE
 from refold.core.journal_text import fold_bytes
@@ -29,6 +28,7 @@ from refold.core.records import (
 from refold.core.repair import TornTail
 from refold.core.store import fork, repair
 from refold.core.store.catalog import Catalog, Root
+from refold.core.store.examining import examine
 from refold.core.store.journal import JournalStore
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary

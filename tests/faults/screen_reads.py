@@ -24,9 +24,9 @@ from tests.test_readonly import TRACED, picture, writes
 
 from refold.app.exporting import text_of
 from refold.core.errors import RefoldError
-from refold.core.examine import examine
 from refold.core.redact import Redactor
 from refold.core.store.catalog import Catalog, Root
+from refold.core.store.examining import examine
 from refold.core.store.export import Source
 from refold.core.store.reader import RunReader
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from refold.app import safe
 from refold.app.agents import BUILT_IN, AgentEntry, RunAgent
 from refold.core.errors import BadRecord, FoldError
-from refold.core.examine import Examination, _Place
+from refold.core.examine import Examination, Place
 from refold.core.filter import FilterError, parse_filter, settled
 from refold.core.findings import CODES, Finding
 from refold.core.fold import Fold
@@ -78,7 +78,7 @@ def decode(data: bytes) -> None:
     *lines, rest = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         builder.feed(line, offset, number)
-        place = _Place(None, number, offset, offset + len(line))
+        place = Place(None, number, offset, offset + len(line))
         found += examination.line(line, place, ended=True)
         offset += len(line) + 1
         try:
@@ -87,7 +87,7 @@ def decode(data: bytes) -> None:
             continue
     if rest:
         builder.feed_tail(rest, offset, len(lines) + 1)
-        place = _Place(None, len(lines) + 1, offset, len(data))
+        place = Place(None, len(lines) + 1, offset, len(data))
         found += examination.line(rest, place, ended=False)
     found += examination.end(len(data))
     timeline = builder.timeline
