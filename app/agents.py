@@ -117,6 +117,7 @@ class RunAgent:
         self.entry = entry
         self.why = why
         self.run = run.absolute()
+        self._is_fork = notes.forked_from is not None
         self.native = entry.format in ("", NATIVE)
         self.of_directory = entry.format in _OF_DIRECTORIES
         self.run_id = self.run.name if self.of_directory else self.run.stem
@@ -140,7 +141,7 @@ class RunAgent:
     @property
     def asks_config(self) -> bool:
         """True where it is started with a configuration of its own that nobody has named yet."""
-        return not self.config and any("{config}" in word for word in self.entry.resume)
+        return not self.config and any("{config}" in word for word in self._words(_AS_IT_IS))
 
     def command(
         self,
@@ -159,7 +160,7 @@ class RunAgent:
         if not self._may_be_named:
             return ()
         if not self.native:
-            return self._filled(self.entry.force if request.force else self.entry.resume)
+            return self._filled(self._words(request))
         if not self.factory:
             return ()
         words = [PROGRAM, "resume", str(self.run), "--agent", self.factory]
@@ -177,9 +178,11 @@ class RunAgent:
             words += ["--expect", str(expected)]
         return tuple(words)
 
-    def fork_command(self) -> tuple[str, ...]:
-        """Give the arguments that go on with this run where it is a fork; empty where there are none."""
-        return self._filled(self.entry.fork) if self.entry.fork else self.command()
+    def _words(self, request: ResumeRequest) -> tuple[str, ...]:
+        """Give the argument list of another tool: past a fingerprint, for a fork, or for any run."""
+        if request.force:
+            return self.entry.force
+        return self.entry.fork if self._is_fork and self.entry.fork else self.entry.resume
 
     def problem(self) -> str:
         """Say why it cannot be started; empty where it can."""

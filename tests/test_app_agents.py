@@ -26,7 +26,7 @@ from refold.app.cli_parser import parse
 from refold.app.cli_resume import decisions
 from refold.app.config import ConfigError
 from refold.app.settings import Settings, load
-from refold.core.records import Decision, Fingerprint
+from refold.core.records import Decision, Fingerprint, ForkOrigin
 from refold.core.resume import PlannedCall, ResumeRequest
 from refold.core.store.notes import Notes
 
@@ -97,7 +97,6 @@ def test_a_native_run_is_resumed_by_this_program() -> None:
     assert runnable(found.command())[:3] == (sys.executable, "-m", "refold.app")
     assert runnable(("fisk-ai", "x")) == ("fisk-ai", "x")
     assert spelled(("a b", "c")) == "'a b' c"
-    assert found.fork_command() == found.command()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,19 @@ def test_an_option_without_its_value_is_left_out() -> None:
 
 def test_a_tool_that_knows_no_force_has_no_command_for_it() -> None:
     assert agent(entry()).command(ResumeRequest(force=True, reason="x")) == ()
-    assert agent(entry(fork=("y", "{id}"))).fork_command() == ("y", "one")
+
+
+def test_a_fork_goes_on_by_an_argument_list_of_its_own_where_one_is_configured() -> None:
+    words = ("y", "{id}", "--config={config}")
+    found = entry(fork=words, resume=("x", "{id}"), force=("x", "{id}", "--force"))
+    noted = Notes(forked_from=ForkOrigin("parent", 3))
+    assert agent(found, notes=noted, config="/c").command() == ("y", "one", "--config=/c")
+    assert agent(found, notes=noted).asks_config
+    assert not agent(found).asks_config
+    assert agent(found).command() == ("x", "one"), "it is no fork"
+    forced = ResumeRequest(force=True, reason="x")
+    assert agent(found, notes=noted).command(forced) == ("x", "one", "--force")
+    assert agent(entry(resume=("x", "{id}")), notes=noted).command() == ("x", "one"), "none is configured"
 
 
 def test_the_agent_of_the_directory_comes_before_the_one_of_the_format(tmp_path: Path) -> None:

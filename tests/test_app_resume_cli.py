@@ -701,6 +701,16 @@ def test_another_tool_gets_its_own_arguments_and_its_status_is_ours(foreign: Pla
     assert json.loads(relative.stdout)["arguments"][-1] == str(foreign.project / "own.yaml")
 
 
+def test_a_fork_of_another_tools_run_goes_on_as_is_configured_for_forks(foreign: Place) -> None:
+    config = foreign.home / "config" / "refold" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[agents.fisk-ai]\nfork = ["fisk-ai", "run", "--of-fork", "{id}"]\n')
+    assert foreign.run("fork", "suspended-at-boundary", "--name", "child").returncode == 0
+    for run, words in (("child", ["--of-fork", "child"]), ("suspended-at-boundary", ["--resume"])):
+        planned = json.loads(foreign.run("resume", run, "--plan", "--json").stdout)
+        assert planned["command"][2 : 2 + len(words)] == words
+
+
 def test_decisions_reach_the_journal_of_another_tool_and_our_notes(foreign: Place) -> None:
     run = "crashed-mid-tool-batch"
     asked = foreign.run("resume", run)
