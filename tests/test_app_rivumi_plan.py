@@ -150,6 +150,17 @@ class TestResume:
         assert (answer.row["outcome"], answer.code) == (outcome, 0 if outcome == "accept" else 1)
         assert {path: path.stat().st_mtime_ns for path in run.iterdir()} == before
 
+    def test_says_what_becomes_of_an_open_question_and_which_command_a_check_runs(
+        self, refold: Any, tmp_path: Path, repository: Path
+    ) -> None:
+        asked = refold("resume", fresh(case("16-pending-approval", tmp_path, repository)), "--plan", "--json")
+        said = "replace_text waited for an answer: a resume abandons that, and it has to be asked for again"
+        assert said in asked.row["notes"]
+        checked = refold(
+            "resume", fresh(case("05-tail-verification-started", tmp_path, repository)), "--plan"
+        )
+        assert "check-1  python -m pytest -q" in checked.out
+
     def test_hands_over(self, refold: Any, tmp_path: Path, repository: Path, rivumi: Path) -> None:
         run = fresh(case("03-running-clean", tmp_path, repository))
         answer = refold("resume", run)

@@ -296,7 +296,8 @@ def _writes(plan: ResumePlan, news: Sequence[str], width: int) -> Iterator[Line]
         if count:
             said = f"{units.plural(count, 'decision')}, in Refold's own notes on this run, once made"
             yield from flow((cell("  "), cell(said)), width, 2)
-        yield from flow((cell("  then what its program writes", "dim"),), width, 2)
+        then = "then what" if count else "what"
+        yield from flow((cell(f"  {then} its program writes", "dim"),), width, 2)
         return
     written: list[tuple[str, Role]] = []
     if plan.repair is not None:

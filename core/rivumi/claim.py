@@ -8,6 +8,7 @@ the repair, so the reason and its effect are one line, and there is no moment wi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -185,11 +186,11 @@ def open_calls_of(found: Verdict, reading: Reading, manifest: Manifest) -> tuple
     arguments = {call.id: call.arguments for call in calls_of(manifest)}
     again = Decision("rerun")
     for life in found.ours.uncertain:
-        given = arguments.get(life.id, life.arguments)
+        given = _given(life, arguments, reading)
         calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "uncertain", given)
     for life in reading.state.open_calls:
         if life.id not in calls and ended_unrecorded(life, reading.state, manifest) is None:
-            given = arguments.get(life.id, life.arguments)
+            given = _given(life, arguments, reading)
             calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "read", given, again)
     lives = {life.id: life for life in reading.state.calls}
     pending = "" if manifest.pending is None else manifest.pending.action_id
@@ -208,6 +209,13 @@ def open_calls_of(found: Verdict, reading: Reading, manifest: Manifest) -> tuple
                 lost.id, lost.name or _NAMELESS, known.effect, "unseen", lost.arguments, seen
             )
     return tuple(calls.values())
+
+
+def _given(life: CallLife, arguments: Mapping[str, Json], reading: Reading) -> Json:
+    """What a call was given; of a check the command that it runs."""
+    if life.is_check:
+        return {"command": shlex.join(str(word) for word in _argv(life.name, reading))}
+    return arguments.get(life.id, life.arguments)
 
 
 def _seen_end(life: CallLife, reading: Reading) -> Decision:

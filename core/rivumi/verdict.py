@@ -241,6 +241,12 @@ def _effects(case: _Case, state: EventsState, manifest: Manifest) -> None:
     pending = "" if manifest.pending is None else manifest.pending.action_id
     lives = {call.id: call for call in state.calls}
     open_ids = {call.id for call in state.open_calls}
+    if manifest.pending is not None and pending not in open_ids and not manifest.terminal:
+        life = lives.get(pending)
+        allowed = life is not None and life.decision.startswith("allow")
+        stood = "was allowed and had not begun" if allowed else "waited for an answer"
+        text = f"{manifest.pending.name} {stood}: a resume abandons that, and it has to be asked for again"
+        case.note("question_abandoned", text)
     for lost in dangling(manifest):
         if lost.id == pending or lost.id in open_ids:
             continue
