@@ -153,7 +153,10 @@ def names_a_file(search: Search, timeline: Timeline, texts: Texts, item: int) ->
         return False
     if timeline.columns.length[item] > _DECODED:
         return True
-    return any(names_file(tool, given, search.query) for tool, given in texts.calls(item))
+    for tool, given in texts.calls(item):
+        if (yield from names_file(tool, given, search.query)):
+            return True
+    return False
 
 
 def _condition(text: str, now: float, zone: tzinfo | None) -> Condition | None:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
-from refold.core.edits import Move, edits_of, is_path_key
+from refold.core.edits import Edit, Move, editing, is_path_key
 from refold.core.records import Json
 
 _ENDINGS: Final = ("path", "paths", "file", "files", "filename", "directory")
 _COMMANDS: Final = frozenset({"command", "cmd", "argv", "args"})
 
 
-def named_files(tool: str, given: Json) -> Iterator[str]:
-    """Yield the files that a call touches; of one that reveals none what may be paths, or hold some.
+def names_file(tool: str, given: Json, name: str) -> Generator[None, None, bool]:
+    """Say in small steps whether a call names a file; any part of its path is enough, in whatever case.
+
+    Of a call that reveals no file that it touches, what may be paths counts, or may hold some.
 
     Args:
         tool: What is called.
         given: Its arguments.
+        name: Part of a path.
     """
-    edits = edits_of(tool, given)
-    if not edits:
-        yield from _perhaps(given)
-    for edit in edits:
-        yield edit.path
-        if isinstance(edit, Move):
-            yield edit.to
-
-
-def names_file(tool: str, given: Json, name: str) -> bool:
-    """Say whether a call names a file; any part of its path is enough, in whatever case."""
+    edits = yield from editing(tool, given)
     wanted = name.casefold()
-    return any(wanted in text.casefold() for text in named_files(tool, given))
+    named = (path for edit in edits for path in _of(edit)) if edits else _perhaps(given)
+    return any(wanted in text.casefold() for text in named)
+
+
+def _of(edit: Edit) -> tuple[str, ...]:
+    return (edit.path, edit.to) if isinstance(edit, Move) else (edit.path,)
 
 
 def _perhaps(given: Json) -> Iterator[str]:

@@ -24,6 +24,7 @@ from refold.core.fields import NUMBERS, WATCHED
 from refold.core.filter_terms import FilterError
 from refold.core.journal_text import fold_bytes
 from refold.core.moves import next_call
+from refold.core.named_files import names_file
 from refold.core.records import AssistantRecord, Json
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
@@ -464,3 +465,13 @@ def test_a_stop_at_a_file_sees_what_the_changes_see(tmp_path: Path, tool: str, g
         reader.index_all()
         assert stops(reader, "file:AUTH.py") == [1]
         assert stops(reader, "file:user.py") == []
+
+
+def test_a_long_patch_is_looked_through_in_small_steps() -> None:
+    rows = "\n".join(("-x", "+y")[at % 2] for at in range(19_000))
+    patch = f"--- a/src/auth.py\n+++ b/src/auth.py\n@@ -1,20000 +1,20000 @@\n{rows}"
+    steps = names_file("apply_patch", {"patch": patch}, "AUTH")
+    assert sum(1 for _ in steps) >= 18
+    assert at_once(names_file("apply_patch", {"patch": patch}, "AUTH"))
+    assert not at_once(names_file("apply_patch", {"patch": patch}, "parser"))
+    assert at_once(names_file("shell", {"command": ["cat", "src/auth.py"]}, "auth.py"))
