@@ -15,8 +15,9 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from refold.app import trashing
+from refold.app.lines import plain
 from refold.app.main import RefoldApp
-from refold.app.present.trash import plan_said, title
+from refold.app.present.trash import TrashRows, plan_said, title
 from refold.app.screens.notice import NoticeScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.trash import TrashScreen
@@ -286,6 +287,13 @@ def test_the_plan_of_a_prune(snap_compare: Compare) -> None:
     given = _settings()
     shown_app: App[None] = RefoldApp(given, lambda: RunsScreen(given, now=lambda: story.NOW))
     assert snap_compare(shown_app, terminal_size=(100, 30), run_before=ready)
+
+
+@pytest.mark.parametrize("width", [78, 98, 118])
+def test_until_when_an_entry_is_kept_is_told_at_any_width(width: int) -> None:
+    entry = Entry("/runs/.refold-trash/a.0a", "/runs", "a" * 40, "whole", status="max-iterations")
+    row = plain(TrashRows([entry], [("kept until 2026-08-23", "dim")], 0.0).line(0, width))
+    assert "kept until 2026-08-23" in row
 
 
 def test_the_trash(snap_compare: Compare) -> None:

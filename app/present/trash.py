@@ -18,6 +18,7 @@ from refold.core.trash import bytes_of
 
 _TEXT: Final = 2000
 _NAMED: Final = 100
+_WIDE: Final = 100
 _FEW: Final = 3
 """So many runs are told with every file that is moved."""
 
@@ -113,10 +114,11 @@ class TrashRows:
         """Give the row of an entry."""
         entry = self.entries[index]
         words, role = self._said[index]
+        name, status = _widths(width)
         return fit(
             (
-                Cell(_padded(entry.called or entry.id, 30), "strong"),
-                Cell(_padded(entry.status, 16), "dim"),
+                Cell(_padded(entry.called or entry.id, name), "strong"),
+                Cell(_padded(entry.status, status), "dim"),
                 cell(f"{units.size(entry.bytes):>9}  ", "number"),
                 cell(f"{_ago(entry, self._now):>8}  ", "dim"),
                 Cell(_padded(words, 22), role),
@@ -128,8 +130,14 @@ class TrashRows:
 
 def heading(width: int) -> Line:
     """Give the names of the columns."""
-    names = f"{'Run':30}{'Status':16}{'Size':>9}  {'Moved':>8}  {'':22}Prompt"
+    name, status = _widths(width)
+    names = f"{'Run':{name}}{'Status':{status}}{'Size':>9}  {'Moved':>8}  {'':22}Prompt"
     return fit((Cell(Safe(names), "dim"),), width)
+
+
+def _widths(width: int) -> tuple[int, int]:
+    """Give the widths of name and status: until when an entry is kept is told at any width."""
+    return (30, 16) if width >= _WIDE else (20, 12)
 
 
 def words_of(entry: Entry, until: datetime | None, *, due: bool) -> tuple[str, Role]:
