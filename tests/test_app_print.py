@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import story
+from tests.secret_story import secrets
 
 from refold.app.cli import main
 from refold.app.present.lens import Lens
@@ -112,6 +113,26 @@ def test_the_lens_shows_what_an_export_would_hide(tmp_path: Path) -> None:
         reading.lens = Lens(reader, ["hunter2"])
         assert "hunter2" in said(reading)
         assert TOKEN not in said(reading)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_that_begins_before_the_edge_of_what_is_shown_is_left(seed: int, tmp_path: Path) -> None:
+    run = tmp_path / "long.json"
+    for number, secret in enumerate(secrets(seed, 90)):
+        begins = secret.text.index(secret.core)
+        # The edge lies within the secret, eight characters of it still shown.
+        before = "words " * 1500
+        writing = story.Writing("long", "x").turn(before + secret.text + " and more" * 400)
+        raw = writing.data.split(b"\n")[1]
+        spelled = json.dumps(secret.core)[1:-1].encode()
+        edge = raw.find(spelled) + 8
+        assert edge > 8, (number, begins)
+        run.write_bytes(writing.data)
+        with RunReader.open(run, hint="fisk-ai") as reader:
+            reader.index_all()
+            shown_part = Lens(reader).head(1, edge)
+        assert len(shown_part) == edge
+        assert spelled[:8] not in shown_part, secret
 
 
 def test_counts_cost_what_was_found_and_not_what_was_read(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 32_768
 """Of a longer record no more than this is shown through the lens: to look for secrets takes its time."""
-_BEYOND: Final = 4096
-"""What begins before the end of the part that is shown has to be seen whole to be found."""
+_BEYOND: Final = 1024
+"""Of what begins before the end of the part that is shown so much has to be seen to be found."""
 _PIECE: Final = 1 << 18
 """So many bytes of a record are counted at a time: nobody waits for the rest of it who has left."""
 _KEPT: Final = 64
