@@ -45,12 +45,23 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     let = as_it_is if redactor is None else redactor.value
     with open_run(arguments.run, settings) as reader:
         post, patterns = explain(reader, settings, let)
-        commands = {} if is_bundle(arguments.run) else _commands(reader, settings, post)
+        post = _only_to_be_read(post) if is_bundle(arguments.run) else post
+        commands = _commands(reader, settings, post)
         if arguments.json:
             printer.json(why_json(arguments.run, reader, post, patterns, commands))
         else:
             _print(reader, post, patterns, commands, settings, printer)
     return _code(post)
+
+
+def _only_to_be_read(post: Postmortem) -> Postmortem:
+    """Take away what cannot be done with a run that is unpacked from a bundle and gone at the end."""
+    why = "this is a bundle: it can be read, exported and compared, not gone on with"
+    actions = tuple(
+        action if action.name == "nothing" else Action(action.name, possible=False, why_not=why)
+        for action in post.actions
+    )
+    return msgspec.structs.replace(post, actions=actions)
 
 
 def _code(post: Postmortem) -> int:

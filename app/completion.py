@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from refold.app.cli_parser import COMMANDS, parser_of
 from refold.app.cli_print import Printer
@@ -11,6 +12,7 @@ from refold.app.settings import Settings
 from refold.core.errors import InvalidRunId
 from refold.core.store.files import check_run_id
 from refold.core.store.roots import SUFFIX, Root
+from refold.core.store.session_names import is_run_directory
 
 _TAKES_RUN = (
     "open",
@@ -94,19 +96,25 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 
 def run_ids(roots: Sequence[Root]) -> Iterator[str]:
-    """The valid ids in all directories, by name alone: no run is opened."""
+    """The valid ids in all directories, by what lies there alone: no run is opened."""
     for root in roots:
         try:
-            names = sorted(path.name for path in root.path.iterdir() if path.name.endswith(SUFFIX))
+            names = sorted(map(_run_id, root.path.iterdir()))
         except OSError:
             continue
-        for name in names:
-            run_id = name.removesuffix(SUFFIX)
+        for run_id in names:
             try:
                 check_run_id(run_id)
             except InvalidRunId:
                 continue
             yield run_id
+
+
+def _run_id(path: Path) -> str:
+    """Give the id of the run at a path, a journal or a directory of its own; empty where it is none."""
+    if path.name.endswith(SUFFIX):
+        return path.name.removesuffix(SUFFIX)
+    return path.name if is_run_directory(path) else ""
 
 
 def bash() -> str:

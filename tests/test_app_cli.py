@@ -814,10 +814,15 @@ def test_bash_completes_commands_options_and_ids(tmp_path: Path, run: Path) -> N
     runs.mkdir(parents=True)
     shutil.copy(run, runs / "billing-sweep.json")
     (runs / "not an id$(x).json").write_text("")
+    for name, file in (("nightly", "session.json"), ("not a run$(y)", "events.jsonl"), ("other", "notes")):
+        (tmp_path / "rivumi" / "runs" / name).mkdir(parents=True)
+        (tmp_path / "rivumi" / "runs" / name / file).write_text("{}")
     (tmp_path / "folder").mkdir()
     assert complete(["refold", "ver"], tmp_path) == ["verify"]
     assert complete(["refold", "bill"], tmp_path) == ["billing-sweep"]
     assert complete(["refold", "state", "bill"], tmp_path) == ["billing-sweep"]
+    assert complete(["refold", "why", "nigh"], tmp_path) == ["nightly"]
+    assert complete(["refold", "why", "oth"], tmp_path) == []
     assert complete(["refold", "state", "--sal"], tmp_path) == ["--salvage"]
     assert complete(["refold", "completion", ""], tmp_path) == ["bash", "zsh", "fish"]
     assert complete(["refold", "--root", "fol"], tmp_path) == ["folder"]

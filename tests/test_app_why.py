@@ -142,6 +142,20 @@ def test_no_secret_leaves_in_an_argument_that_is_cut(
     assert SECRET[:16] in capsys.readouterr().out
 
 
+def test_a_bundle_is_explained_and_only_to_be_read(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, bundle = next(runs.glob("*/runs/fix-date-parser.json")), tmp_path / "parser.zip"
+    assert main(["export", str(path), "--format", "bundle", "-o", str(bundle)]) == 0
+    capsys.readouterr()
+    assert main(["why", str(bundle), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["path"] == str(bundle)
+    assert told["happened"] == "It died in turn 3 while replace_text (dates/parser.py) was in flight."
+    assert [action["name"] for action in told["actions"] if action["possible"]] == ["nothing"]
+    assert not any(action["command"] for action in told["actions"])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_damage_is_explained(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = b"".join(journal(records=20, style="fisk-ai-v3", run_id="run", seed=5))
