@@ -1,12 +1,13 @@
 """Hostile text reaches no terminal from the screens that open from the two first ones, nor from an export.
 
 Each screen is opened over runs, run directories and conversations whose every text is a payload; the bytes
-that arrive at the pty are taken apart as in `test_hostile_text`.
+that arrive at the pty are taken apart as in `test_hostile_text`. `REFOLD_HEAVY=1` opens each in both sizes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 import xml.dom.minidom
 from pathlib import Path
@@ -20,7 +21,15 @@ from tests.terminal.program import environment, refold, run
 from tests.terminal.terminal import Terminal
 
 TEXTS = list(PAYLOADS.values())
-SIZES = [(120, 40), (60, 20)]
+LARGE, SMALL = (120, 40), (60, 20)
+HEAVY = bool(os.environ.get("REFOLD_HEAVY"))
+
+
+def each(*names: str) -> pytest.MarkDecorator:
+    """Give a test each name, in one size and the other by turns, or in both."""
+    turns = [LARGE, SMALL]
+    cases = [(name, size) for at, name in enumerate(names) for size in (turns if HEAVY else [turns[at % 2]])]
+    return pytest.mark.parametrize(("name", "size"), cases, ids=[f"{name}-{size[0]}" for name, size in cases])
 
 
 @pytest.fixture
@@ -54,8 +63,7 @@ def left(terminal: Terminal, *, copies: bool = False) -> None:
     assert terminal.title == ""
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["large", "small"])
-@pytest.mark.parametrize("name", ["all", "broken", "directory"])
+@each("all", "broken", "directory")
 def test_what_opens_from_a_run(state: Path, tmp_path: Path, name: str, size: tuple[int, int]) -> None:
     with opened(tmp_path, size, "open", name) as terminal:
         terminal.wait("step", limit=30)
@@ -81,7 +89,7 @@ def test_what_opens_from_a_run(state: Path, tmp_path: Path, name: str, size: tup
         left(terminal)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["large", "small"])
+@pytest.mark.parametrize("size", [LARGE, SMALL] if HEAVY else [LARGE], ids=str)
 def test_what_opens_from_the_list(state: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     with opened(tmp_path, size) as terminal:
         terminal.wait("4 runs", limit=30)
@@ -106,7 +114,7 @@ def test_what_opens_from_the_list(state: Path, tmp_path: Path, size: tuple[int, 
         left(terminal)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["large", "small"])
+@pytest.mark.parametrize("size", [LARGE, SMALL] if HEAVY else [SMALL], ids=str)
 def test_the_search_of_all_runs(state: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     with opened(tmp_path, size) as terminal:
         terminal.wait("4 runs", limit=30)
@@ -120,12 +128,11 @@ def test_the_search_of_all_runs(state: Path, tmp_path: Path, size: tuple[int, in
         left(terminal)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["large", "small"])
-@pytest.mark.parametrize("command", ["history", "resume"])
+@each("history", "resume")
 def test_the_lists_in_which_one_is_chosen(
-    state: Path, tmp_path: Path, command: str, size: tuple[int, int]
+    state: Path, tmp_path: Path, name: str, size: tuple[int, int]
 ) -> None:
-    with opened(tmp_path, size, command) as terminal:
+    with opened(tmp_path, size, name) as terminal:
         terminal.wait("enter", limit=30)
         terminal.settle(0.4)
         terminal.press("down", "up", "enter", settle=0.4)
