@@ -22,11 +22,16 @@ class NeedsFile(RefoldError):
     """The format is not text: it has to go into a file."""
 
 
+class WholeRunsOnly(RefoldError):
+    """The format takes no part of a run."""
+
+
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     """Write a run out in one format.
 
     Raises:
         NeedsFile: a bundle was asked for without a file.
+        WholeRunsOnly: a bundle was asked for of the records up to some place.
         Refused: the file is a run, or would be taken for one.
         StoreError: the run cannot be read, or the file not be written.
     """
@@ -34,6 +39,11 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     out = None if arguments.output in (None, "-") else Path(arguments.output)
     if out is None and arguments.format == "bundle":
         raise NeedsFile("a bundle is not text", remedy="name a file with -o FILE")
+    if wanted.place and arguments.format == "bundle":
+        raise WholeRunsOnly(
+            f"a bundle holds the whole run, and {arguments.run} names a part of it",
+            remedy=f"leave @{wanted.place} out, export it as jsonl, or fork it there and export the fork",
+        )
     redactor = Redactor(on=not arguments.no_redact, allow=settings.allow)
     with open_run(wanted.run, settings) as reader:
         refuse(reader, out, settings)

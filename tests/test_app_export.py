@@ -410,6 +410,8 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(run, "md", tmp_path / "no" / "file") == 3
     assert export(tmp_path / "none.json", "md", tmp_path / "out") == 3
     assert main(["export", str(run), "--format", "bundle"]) == 2
+    assert main(["export", f"{run}@1", "--format", "bundle", "-o", str(tmp_path / "part")]) == 2
+    assert "a bundle holds the whole run" in capsys.readouterr().err
     assert main(["export", str(run), "--format", "pdf"]) == 2
     assert main(["export"]) == 2
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
