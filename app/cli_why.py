@@ -151,6 +151,7 @@ def why_json(
         "findings": [finding_json(run, each.finding) for each in post.damage],
         "more_findings": post.more_damage,
         "remarks": post.remarks,
+        "left_out": list(post.left_out),
         "position": [post.position.sentence, *post.position.claims],
         "holder": post.position.holder or None,
         "patterns": [

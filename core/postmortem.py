@@ -164,6 +164,8 @@ class Postmortem(msgspec.Struct, frozen=True):
     """Of a run directory: what speaks against a resume, the most severe first."""
     notes: tuple[str, ...] = ()
     """What is worth knowing about a resume, and stops nothing."""
+    left_out: tuple[str, ...] = ()
+    """What the salvage that made the run could not take, a line each."""
 
 
 def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = as_it_is) -> Postmortem:
@@ -189,6 +191,7 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = 
         remarks=remarks,
         position=Position(known.facts.holder, known.facts.lock_known, known.lock_file),
         actions=actions,
+        left_out=known.facts.left_out,
     )
 
 

@@ -124,6 +124,8 @@ class ResumeFacts(msgspec.Struct, frozen=True):
     """The reason of the last terminal record, if nothing follows it."""
     problem: str = ""
     """Why the agent that would go on cannot be started; empty where it can."""
+    left_out: tuple[str, ...] = ()
+    """What the salvage that made the run could not take, a line each."""
     context: int = 0
     """Tokens of the last turn, read and written: what the next call sends at least; 0 before the first."""
     prices: Mapping[str, Price] | None = None

@@ -193,6 +193,14 @@ async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: S
     assert path.read_bytes() == before
     with RunReader.open(made.path) as reader:
         assert reader.index_all().strict_error is None
+    app = explaining(given, made.path)
+    async with app.run_test(size=(100, 60)) as pilot:
+        screen = await read(pilot)
+        report = page(screen).partition("Left out when it was salvaged")[2]
+        assert "E_NUL_RUN" in report.partition("Lock")[0], "the report can be read again"
+    app = explaining(given, path)
+    async with app.run_test(size=(100, 60)) as pilot:
+        assert "Left out when it was salvaged" not in page(await read(pilot))
 
 
 async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings) -> None:

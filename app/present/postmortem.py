@@ -27,6 +27,7 @@ _TEXT: Final = 2000
 _ARGUMENTS: Final = 8
 _ARGUMENT: Final = 40
 _CALLS: Final = 20
+_PLACES: Final = 20
 _DEEP: Final = 4
 _EFFECTS: Final[Mapping[str, tuple[str, Role]]] = {
     "read": ("only reads", "good"),
@@ -115,6 +116,7 @@ def postmortem_lines(
     _flying(page, post.in_flight)
     _last(page, post, rows)
     _damage(page, post)
+    _left_out(page, post)
     page.heading("Lock, lease and manifest" if post.position.claims else "Lock")
     page.text(post.position.sentence, "warn" if post.position.holder or not post.position.known else "text")
     for claim in post.position.claims:
@@ -232,6 +234,17 @@ def _damaged(page: _Page, each: Damage, *, peeks: bool) -> None:
         for index in range(len(raw)):
             page.add((fit((Cell(Safe("    ")), *raw.line(index, page.width - 4)), page.width),), target)
     page.text(finding.remedy, "dim", target, indent=4)
+
+
+def _left_out(page: _Page, post: Postmortem) -> None:
+    """Give the report of the salvage that made the run; it is kept in the notes."""
+    if not post.left_out:
+        return
+    page.heading("Left out when it was salvaged", units.plural(len(post.left_out), "place"))
+    for each in post.left_out[:_PLACES]:
+        page.text(each, "warn")
+    if len(post.left_out) > _PLACES:
+        page.text(f"and {len(post.left_out) - _PLACES:,} more", "dim")
 
 
 def _resuming(page: _Page, post: Postmortem) -> None:

@@ -277,6 +277,7 @@ def _facts(
         effects=effects,
         repair=repair,
         stopped=_stopped(timeline),
+        left_out=notes.left_out,
         context=_context(timeline),
     )
 
