@@ -218,7 +218,7 @@ async def test_where_forks_left_is_marked_in_timeline_ruler_and_first_row(given:
         rows = shown(app)
         assert "ψ again  seq 2" in rows[0]
         assert rows[1].count("ψ") == 1, "the other one stands under the cursor"
-        assert [row[1:6].split() for row in rows if row[1:2] == "ψ"] == [["ψ", "2"], ["ψ", "3"]]
+        assert [row[1:6].split() for row in rows if row[1:2] == "ψ"] == [["ψ", "2┤"], ["ψ", "3┤"]]
         await pilot.press("down", "down")
         await until(pilot, lambda: "ψ  seq 4" in shown(app)[0])
         await pilot.press("f")
