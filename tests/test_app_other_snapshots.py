@@ -57,6 +57,9 @@ def test_help(chosen: Settings, snap_compare: Compare, size: tuple[int, int]) ->
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
         await until(pilot, lambda: len(pilot.app.screen.query_one(LinePager).rows) > size[1])
+        # The keys stand in the README and in test_app_keys; what follows them stands here.
+        await pilot.press("end")
+        await until(pilot, lambda: "updated" in said(pilot))
         await still(pilot)
 
     app = RefoldApp(chosen, lambda: RunsScreen(chosen, now=lambda: story.NOW))
