@@ -32,8 +32,8 @@ from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
 from refold.core.state import Counters
 
-_STRIDES = 48
-"""About what stands on a screen."""
+_STRIDES = 4
+"""So many items are looked at one by one; among more a search is quicker."""
 _LOOKED_BACK = 64
 """So many damaged places are passed over to find the record before them."""
 
@@ -89,19 +89,18 @@ class Timeline:
 
     def item_of(self, row: int) -> int:
         """Give the item that a row belongs to."""
-        # Rows are mostly asked for one beside the other: a few strides from the last answer, else a search.
-        item, last = min(self._near, self.items - 1), self.items - 1
-        for _ in range(_STRIDES):
-            if item > 0 and row < self.first_row(item):
-                item -= 1
-            elif item < last and row >= self.first_row(item + 1):
-                item += 1
-            else:
-                break
+        # An item has a row at least: it is no more items away from the last answer than the row is.
+        last = self.items - 1
+        near = max(0, min(self._near, last))
+        ahead = row - self.first_row(near)
+        low, high = (near, min(last, near + ahead)) if ahead >= 0 else (max(0, near + ahead), near - 1)
+        if high - low > _STRIDES:
+            low += bisect_right(range(low + 1, high + 1), row, key=self.first_row)
         else:
-            item = bisect_right(range(self.items), row, key=self.first_row) - 1
-        self._near = item
-        return item
+            while low < high and row >= self.first_row(low + 1):
+                low += 1
+        self._near = low
+        return low
 
     def row(self, index: int) -> Row:
         """Give the row at an index.

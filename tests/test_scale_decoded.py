@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import time
 import tracemalloc
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from refold.core.store.growing import Change
 from refold.core.store.journal import JournalStore
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
+from refold.core.timeline import Timeline
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 SETTLED = 2.2
@@ -370,3 +373,28 @@ def test_a_short_run_is_opened_and_read_once_for_its_row(
     assert len([call for call in asked if call.startswith("read")]) == 3 * len(runs)
     # Each line once, and again the last replies, in which the last words are looked for.
     assert len(decoded) <= sum(run.count(b"\n") for run in runs) + 2 * len(runs)
+
+
+def test_the_item_of_a_far_row_is_searched_and_that_of_a_near_one_is_beside(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunReader.open(journal) as reader:
+        timeline = reader.index_all()
+    firsts = [timeline.first_row(item) for item in range(timeline.items)]
+    asked: list[int] = []
+    first_row = Timeline.first_row
+
+    def counting(self: Timeline, item: int) -> int:
+        asked.append(item)
+        return first_row(self, item)
+
+    monkeypatch.setattr(Timeline, "first_row", counting)
+    rng = random.Random(4)
+    steps = [1, -1, 3, -2, 40, -70, timeline.rows, -timeline.rows]
+    row = 0
+    for number in range(2000):
+        step = steps[number % len(steps)]
+        row = (row + rng.randrange(min(0, step), max(0, step) + 1)) % timeline.rows
+        asked.clear()
+        assert timeline.item_of(row) == bisect_right(firsts, row) - 1
+        assert len(asked) <= 2 * (4 + timeline.items.bit_length())
