@@ -229,7 +229,7 @@ BEYOND: Final[tuple[Key, ...]] = (
     Key("copymenu.id", "i", "copy('id')", "Copy the id", "", "Look", "id"),
     Key("copymenu.path", "p", "copy('path')", "Copy the path", "", "Look", "path"),
     Key("copymenu.link", "l", "copy('link')", "Copy the deep link", "RUN@SEQ", "Look", "link"),
-    Key("copymenu.resume", "r", "copy('resume')", "Copy the resume command", "", "Look", "resume"),
+    Key("copymenu.resume", "r", "copy('resume')", "Copy the resume command", "", "Look", "command"),
     Key("copymenu.close", "escape,q,Y", "close", "Close", "", "Program", "close"),
     Key("directories.close", "escape,q,enter,D", "close", "Close", "", "Program", "close"),
     # The dialog before an export.

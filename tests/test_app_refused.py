@@ -16,6 +16,7 @@ from textual.widgets._toast import Toast
 
 from refold.app.few_notices import MOST, FewNotices
 from refold.app.main import RefoldApp
+from refold.app.screens.postmortem import PostmortemScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.trash import TrashScreen
 from refold.app.settings import Settings
@@ -140,3 +141,14 @@ async def test_the_frame_of_a_dialog_says_that_its_text_goes_on(tmp_path: Path) 
         await until(pilot, lambda: any("lines, ↑ ↓ ─╯" in row for row in shown(app)))
         await pilot.resize_terminal(120, 60)
         await until(pilot, lambda: not any("lines, ↑ ↓" in row for row in shown(app)))
+
+
+async def test_enter_on_a_line_of_a_postmortem_that_leads_nowhere_says_so(tmp_path: Path) -> None:
+    made = runs_of(tmp_path, "one")
+    screen = PostmortemScreen(tmp_path / "runs" / "one.json", "refold", made)
+    app = RefoldApp(made, lambda: screen)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: screen.is_read)
+        await pilot.press("enter")
+        await says(pilot, "This line leads nowhere")
+        assert app.screen is screen

@@ -33,15 +33,17 @@ def directory_lines(directories: tuple[Directory, ...], mode: str, why: str, wid
         why: Why changes are polled for.
         width: Cells of a line.
     """
-    for directory in directories:
+    for number, directory in enumerate(directories):
+        if number:
+            yield BLANK
         report, root = directory.report, directory.report.root
         there = report.state in _LOOKED_INTO
         role: Role = "strong" if there else "dim"
         yield from flow((cell(str(root.path), role, 1000), cell(f"  {_origin(root.origin)}", "dim")), width)
         for said, kind in _facts(directory, mode):
             yield from flow((Cell(Safe("   ")), cell(said, kind, 1000)), width, 3)
-        yield BLANK
     if mode == "polling":
+        yield BLANK
         yield from flow(
             (cell(f"⚠ changes are noticed by looking every second: {why}", "warn", 1000),), width, 2
         )

@@ -90,8 +90,8 @@ def heading(width: int) -> Line:
     """Give the names of the columns."""
     right = [cell(f"{'Status':{_STATUS}}", "dim")]
     if width >= 70:
-        right.append(cell(f"{'Turns':>7} {'Calls':>7} {'Tokens':>9} ", "dim"))
-    return spread((cell("Run, and the seq after which it was forked", "dim"),), right, width, least=24)
+        right.append(cell(f"{'Own turns':>9} {'calls':>5} {'tokens':>9} ", "dim"))
+    return spread((cell("Run, ψ and the seq it was forked after", "dim"),), right, width, least=24)
 
 
 def rails(branch: Branch, deepest: int) -> Safe:

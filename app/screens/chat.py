@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -84,7 +84,7 @@ class ChatScreen(Screen[None]):
 
     def _show(self) -> None:
         found = self.conversation
-        left = (cell(found.label, "strong"), cell(f"   {found.runtime}", "dim"))
+        left = (cell("conversation ", "dim"), cell(found.label, "strong"), cell(f"   {found.runtime}", "dim"))
         right = (Cell(Safe(plural(len(found.turns), "turn")), "dim"),)
         self.query_one("#top", TopBar).show(left, right)
         said = f"Its own program would not load it: {found.refusal}" if found.refusal else ""
@@ -177,10 +177,7 @@ class ChatScreen(Screen[None]):
 class ChatForkScreen(Dialog[None]):
     """The plan of a fork; nothing is written before Enter."""
 
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
-        "../../styles/dialogs.tcss",
-        "../../styles/history.tcss",
-    ]
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("chatfork")]
     ROWS: ClassVar[int] = 6
 

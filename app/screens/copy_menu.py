@@ -41,7 +41,7 @@ class _Rows:
 class CopyMenuScreen(Dialog[None]):
     """Copies one thing and closes."""
 
-    CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("copymenu")]
     ROWS: ClassVar[int] = 6
 

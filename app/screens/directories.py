@@ -31,7 +31,7 @@ _AT_ONCE: Final = 10
 class DirectoriesScreen(Dialog[None]):
     """Shows the directories; it reads names and sizes, and nothing else."""
 
-    CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("directories")]
     ROWS: ClassVar[int] = 7
 

@@ -50,7 +50,7 @@ class Stopped(Exception):
 class ExportScreen(Dialog[str]):
     """Asks how to write runs out, writes them, and is dismissed with what to say of it; empty where not."""
 
-    CSS_PATH = ["../../styles/dialogs.tcss", "../../styles/sharing.tcss"]  # noqa: RUF012
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("export")]
 
     def __init__(self, runs: tuple[Chosen, ...], open_run: Callable[[Chosen], RunReader]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 
 from refold.app import keys
 from refold.app.family import family_of
@@ -22,17 +21,17 @@ from refold.app.present.lineage import LineageRows
 from refold.app.present.marks import Marked
 from refold.app.safe import Safe
 from refold.app.screens.going_on import Chosen
+from refold.app.screens.list_frame import draw_heading, headed_parts
 from refold.app.screens.marking import MarkingScreen
 from refold.app.widgets.bars import TopBar
-from refold.app.widgets.key_bar import KeyBar
-from refold.app.widgets.line_list import GUTTER, LineList
+from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
-from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.lineage import Branch, Tree
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+
 
 _LOW: Final = 24
 
@@ -40,7 +39,6 @@ _LOW: Final = 24
 class LineageScreen(MarkingScreen):
     """Shows the family of one run; it is read again whenever the screen comes back into sight."""
 
-    CSS_PATH = "../../styles/lineage.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("lineage")]
     NO_RUN: ClassVar[str] = "This run is not here: only its forks know of it."
 
@@ -62,12 +60,7 @@ class LineageScreen(MarkingScreen):
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        yield TopBar(id="top")
-        yield Words(id="lineage-heading")
-        yield LineList(id="lineage")
-        with Container(id="panel"):
-            yield LinePager(id="kin")
-        yield KeyBar(id="keys")
+        yield from headed_parts("lineage")
 
     @property
     def listing(self) -> LineList:
@@ -144,14 +137,12 @@ class LineageScreen(MarkingScreen):
         self.query_one(TopBar).show(title, right or (Cell(Safe("reading the runs"), "accent"),))
 
     def _draw_heading(self) -> None:
-        width = self.listing.scrollable_content_region.width - GUTTER
-        if width > 0:
-            self.query_one("#lineage-heading", Words).show((Cell(Safe(" ")), *present.heading(width)))
+        draw_heading(self, self.listing, present.heading)
 
     @on(LineList.Moved, "#lineage")
-    @on(LinePager.Resized, "#kin")
+    @on(LinePager.Resized, "#preview")
     def _draw_details(self) -> None:
-        branch, pager = self.branch, self.query_one("#kin", LinePager)
+        branch, pager = self.branch, self.query_one("#preview", LinePager)
         if branch is not None and pager.width > 0:
             name = self._names(branch.kin.path)
             pager.show(FixedRows(present.details(branch, pager.width, self._settings.prices, name)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import ClassVar
 
 from textual import on
@@ -23,10 +22,7 @@ from refold.app.widgets.words import Words
 class MendScreen(Dialog[bool]):
     """A plan in sentences; dismissed with True where it is agreed to."""
 
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = [
-        "../../styles/dialogs.tcss",
-        "../../styles/postmortem.tcss",
-    ]
+    CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("mend")]
     ROWS: ClassVar[int] = 6
 

@@ -42,7 +42,6 @@ T = TypeVar("T")
 class PostmortemScreen(GoingOnScreen):
     """Explains one run; it is read again whenever the screen comes back into sight."""
 
-    CSS_PATH = "../../styles/postmortem.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("postmortem")]
 
     def __init__(
@@ -268,7 +267,9 @@ class PostmortemScreen(GoingOnScreen):
 
         cursor = self.listing.cursor
         target = self._drawn.targets[cursor] if 0 <= cursor < len(self._drawn.targets) else None
-        if isinstance(target, str):
+        if target is None and self._post is not None:
+            self.notify("This line leads nowhere: records and what can be done do.")
+        elif isinstance(target, str):
             self._do(target)
         elif target is not None and self.app.screen is self:
             below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None

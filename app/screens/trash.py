@@ -11,24 +11,22 @@ import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 
 from refold.app import keys
-from refold.app.lines import Cell, FixedRows
+from refold.app.lines import FixedRows
 from refold.app.loading import aside
 from refold.app.present import trash as present
 from refold.app.present import units
 from refold.app.present.trash import TrashRows
 from refold.app.safe import Safe
+from refold.app.screens.list_frame import draw_heading, headed_parts
 from refold.app.screens.notice import NoticeScreen
 from refold.app.trashing import is_due, kept_until, trashed
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.ground import GroundScreen
-from refold.app.widgets.key_bar import KeyBar
-from refold.app.widgets.line_list import GUTTER, LineList
+from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
-from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.store.notes import NotesStore
 from refold.core.store.trash_list import Entry, delete, restore
@@ -43,7 +41,6 @@ _WORD: Final = "delete"
 class TrashScreen(GroundScreen):
     """Lists the trash of all directories. What it shows at the foot is what a restore would do."""
 
-    CSS_PATH = "../../styles/trash.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("trash")]
 
     def __init__(
@@ -71,13 +68,7 @@ class TrashScreen(GroundScreen):
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        yield TopBar(id="top")
-        yield Words(id="trash-heading")
-        yield LineList(id="trash")
-        with Container(id="panel"):
-            yield LinePager(id="trash-entry")
-        yield PromptBar(id="prompt")
-        yield KeyBar(id="keys")
+        yield from headed_parts("trash", prompt=True)
 
     def on_mount(self) -> None:
         """Take the keys."""
@@ -125,14 +116,12 @@ class TrashScreen(GroundScreen):
         self.refresh_bindings()
 
     def _draw_heading(self) -> None:
-        width = self.listing.scrollable_content_region.width - GUTTER
-        if width > 0:
-            self.query_one("#trash-heading", Words).show((Cell(Safe(" ")), *present.heading(width)))
+        draw_heading(self, self.listing, present.heading)
 
     @on(LineList.Moved, "#trash")
-    @on(LinePager.Resized, "#trash-entry")
+    @on(LinePager.Resized, "#preview")
     def _draw_entry(self) -> None:
-        pager, entry = self.query_one("#trash-entry", LinePager), self.entry
+        pager, entry = self.query_one("#preview", LinePager), self.entry
         if pager.width <= 0:
             return
         if entry is not None:
