@@ -7,6 +7,7 @@ between. Others take the lock file away or put a new one there meanwhile.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import random
 import shutil
@@ -20,7 +21,9 @@ from tests import generate
 from tests.faults.goals import Goal, Share, Work, carry_out
 from tests.faults.victims import ROOT, scratch
 
+from refold.core.journal_text import fold_bytes
 from refold.core.records import MetaRecord
+from refold.core.store import repair
 from refold.core.store.catalog import Catalog, Gone, Root
 from refold.core.store.growing import Change
 from refold.core.store.journal import JournalStore
@@ -33,6 +36,9 @@ WRITERS: dict[Share, int] = {"ci": 12, "quick": 60, "long": 1000}
 """Records that each of three writers appends, each under a lock of its own."""
 CHANGES: dict[Share, int] = {"ci": 60, "quick": 400, "long": 10_000}
 """Changes of files that are being read and listed."""
+
+HANDS_OF: dict[Share, int] = {"ci": 40, "quick": 400, "long": 10_000}
+"""What each of four processes does to one run."""
 
 LOCKER = """
 import os, random, sys, time
@@ -86,12 +92,65 @@ while left and time.monotonic() < end:
 print("left", left, flush=True)
 """
 
+HANDS = """
+import json, random, sys, time
+from pathlib import Path
+from refold.core.errors import RefoldError
+from refold.core.fork import legal_points
+from refold.core.records import Message, UserRecord
+from refold.core.store import fork, repair, salvage
+from refold.core.store.catalog import Catalog, Root
+from refold.core.store.journal import JournalStore
+from refold.core.store.lock import RunLock
+from refold.core.store.reader import RunReader
+directory, tries, seed = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+store, rng, end = JournalStore(directory), random.Random(seed), time.monotonic() + float(sys.argv[4])
+path, said, refused, done = directory / "run.json", [], 0, {}
+def append(number):
+    with store.open("run") as journal:
+        journal.append(UserRecord(Message("user", ({"type": "text", "text": f"{seed} {number}"},))))
+    said.append(f"{seed} {number}")
+def tear(number):
+    lock = RunLock.take(path.with_suffix(".lock"))
+    with path.open("ab") as file:
+        file.write(b'{"seq":' * (path.read_bytes()[-1:] == b"\\n"))
+    lock.release()
+def mend(number):
+    with RunReader.open(path) as reader:
+        plan = repair.plan_for(reader)
+    if plan is not None:
+        repair.repair(plan, "refold")
+def branch(number):
+    with RunReader.open(path) as reader:
+        points = list(legal_points(reader.index_all()))
+        fork.carry_out(fork.plan_at(reader, rng.choice(points[-3:]), child=f"fork-{number % 9}"))
+def save(number):
+    with RunReader.open(path) as reader:
+        salvage.carry_out(salvage.salvage_of(reader, child=f"saved-{number % 9}"))
+def listed(number):
+    catalog = Catalog([Root(directory, "refold", "test")], cache=directory.parent / "cache")
+    list(catalog.scan())
+    catalog.close()
+for number in range(tries):
+    if time.monotonic() >= end:
+        break
+    act = rng.choice((append, append, append, tear, mend, mend, branch, save, listed))
+    try:
+        act(number)
+    except RefoldError:
+        refused += 1
+    else:
+        done[act.__name__] = done.get(act.__name__, 0) + 1
+print(json.dumps({"said": said, "refused": refused, "done": done}), flush=True)
+"""
+
 
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Let them race."""
     whats = (
         ("G16", "tries to hold one lock, its file taken away and replaced", _locks),
         ("G16", "records of three writers at once, read beside them", _writers),
+        ("G16", "appends, repairs, forks, salvages and lists of one run by four at once", _hands),
         ("G13", "files changed, cut, replaced, removed while they are read", _changes),
     )
     with scratch() as directory:
@@ -157,6 +216,40 @@ def _writers(goal: Goal, directory: Path, share: Share) -> None:
                 those = range(left[number] + 1, count + 1)
                 assert all(data.count(f'"{goal.seed}-{number} {n}"'.encode()) == 1 for n in those)
             goal.tries += written
+
+
+def _hands(goal: Goal, directory: Path, share: Share) -> None:
+    """Let four processes do everything to one run; whatever was said to be written is there once."""
+    store = JournalStore(directory / "hands")
+    store.create("run", MetaRecord(prompt="go")).close()
+    path = store.path_of("run")
+    seconds = max(3.0, goal.until - time.monotonic() - 2)
+    hands = [
+        _started(HANDS, store.directory, HANDS_OF[share], f"{goal.seed}-{number}", seconds)
+        for number in range(4)
+    ]
+    told = [json.loads(hand.communicate(timeout=3600)[0] or "null") for hand in hands]
+    with goal.attempt("the end"):
+        assert [hand.returncode for hand in hands] == [0] * 4
+        with RunReader.open(path) as reader:
+            plan = repair.plan_for(reader)
+        if plan is not None:
+            repair.repair(plan, "refold")
+        data = path.read_bytes()
+        for one in told:
+            goal.tries += one["refused"] + sum(one["done"].values())
+            for name, number in one["done"].items():
+                goal.count(name, number)
+            assert all(data.count(f'"{text}"'.encode()) == 1 for text in one["said"])
+        assert store.load("run").last_seq == data.count(b"\n")
+        first = data.partition(b"\n")[2]
+        for child in sorted(store.directory.glob("[fs]*-*.json")):
+            taken = child.read_bytes()
+            fold_bytes(taken, hint="refold")
+            assert first.startswith(taken.partition(b"\n")[2]), child.name
+        _check_list(
+            Catalog([Root(store.directory, "refold", "test")], cache=directory / "cache"), store.directory
+        )
 
 
 def _changes(goal: Goal, directory: Path, share: Share) -> None:

@@ -51,6 +51,7 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         polled = functools.partial(_changes, wrapped=NO_INOTIFY)
         whats.append(("G13", "changes on disk until the screen shows them, polled", polled))
     whats += [
+        ("row 27", "an open run cut, replaced, rotated, deleted, its directory made again", _under_eyes),
         ("G14", "keys in a run of one line of many megabytes", _long_line),
         ("G15", "keys while thousands of runs change, beside a pipe and a socket", _busy),
     ]
@@ -135,6 +136,65 @@ def _change(kind: str, runs: Path, word: str, rng: random.Random) -> None:
 
 def _is_shown(kind: str, word: str, screen: str) -> bool:
     return f"{word}{kind}"[:14] in screen and (kind != "delete" or "\n first" not in screen)
+
+
+def _under_eyes(goal: Goal, directory: Path, share: Share) -> None:
+    """Change the run that is shown, look at it in every pane, and put another in its place."""
+    rng = random.Random(goal.seed)
+    place = directory / "open"
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "home").mkdir(parents=True)
+    path = place / "runs" / "shown.json"
+    _write(path, "the first")
+    log = place / "home" / "state" / "refold" / "refold.log"
+    command = refold("open", path, "--only", "--root", path.parent)
+    with Terminal(command, env=environment(place / "home")) as terminal:
+        terminal.wait("the first", limit=60)
+        for number in range(CHANGES[share]):
+            if goal.over:
+                break
+            kind = ("cut", "grow", "rotate", "delete", "again", "empty")[number % 6]
+            with goal.attempt(f"{number}: {kind}"):
+                _change_shown(kind, path, rng)
+                terminal.press(
+                    *rng.sample(("1", "2", "3", "4", "5", "end", "home", "]", "F"), 4), settle=0.02
+                )
+                assert terminal.alive, terminal.text[-300:]
+                word = f"w{goal.seed}x{number}x"
+                _write(path, word)
+                terminal.wait(functools.partial(_shows_again, terminal, word), limit=LATEST)
+                assert not log.exists(), log.read_text()[-500:]
+            goal.count(kind)
+        with goal.attempt("leaving"):
+            terminal.press("ctrl+q", settle=0.1)
+            assert terminal.ended(30) == 0
+
+
+def _shows_again(terminal: Terminal, word: str, screen: str) -> bool:
+    """Say whether the run that was put there is shown; its first record says the word."""
+    if word in screen:
+        return True
+    terminal.press("1", "home", settle=0.05)
+    return False
+
+
+def _change_shown(kind: str, path: Path, rng: random.Random) -> None:
+    match kind:
+        case "cut":
+            os.truncate(path, rng.randrange(path.stat().st_size))
+        case "grow":
+            with path.open("ab") as file:
+                file.write(b"no record\n" * rng.randint(1, 30))
+        case "rotate":
+            path.replace(path.with_name("shown.1.json"))
+            path.write_bytes(b"".join(generate.journal(records=9, run_id="shown", prompt="rotated")))
+        case "delete":
+            path.unlink()
+        case "again":
+            shutil.rmtree(path.parent)
+            path.parent.mkdir()
+        case _:
+            os.truncate(path, 0)
 
 
 def _long_line(goal: Goal, directory: Path, share: Share) -> None:
