@@ -321,6 +321,10 @@ class RefoldApp(App[None]):
         Textual's own way (8.2.8, no public hook) prints local variables, which hold text of runs, lets their
         escape sequences through, and ends with success; for a failed worker too.
         """
+        if self._exit:
+            # A screen that just opened is taken away before it has its widgets; what was asked for goes on.
+            record_fault(self.settings.log_file, error)
+            return
         if isinstance(error, WorkerFailed):
             self.background_faults.append(error.error)
             record_fault(self.settings.log_file, error.error)

@@ -419,3 +419,25 @@ async def test_a_screen_that_was_left_is_not_heard_of_any_more(tmp_path: Path) -
         app.switch_screen(Reading())
         await until(pilot, lambda: switched.ended == "cancelled")
         assert app.background_faults == []
+
+
+class NeverComplete(Screen[None]):
+    """Looks for a widget that it does not have."""
+
+    def on_mount(self) -> None:
+        self.query_one("#missing")
+
+
+async def test_what_fails_on_the_way_out_does_not_change_how_it_ends(tmp_path: Path) -> None:
+    app = RefoldApp(settings(tmp_path), Everything)
+    log = app.settings.log_file
+    assert log is not None
+    async with app.run_test():
+        app.exit(return_code=143)
+        app.push_screen(NeverComplete())
+        end = time.monotonic() + 20
+        while not log.exists():
+            assert time.monotonic() < end, "nothing failed"
+            await asyncio.sleep(0.01)
+    assert app.return_code == 143
+    assert "NoMatches" in log.read_text()

@@ -175,13 +175,15 @@ class RunPane(Vertical):
     @property
     def pager(self) -> LinePager:
         """The lines."""
-        if self._pager.parent is None and self.is_attached:
-            self._furnish()
+        self._furnish()
         return self._pager
 
     def _furnish(self) -> None:
-        """Put the names and the lines into the pane; the timeline is painted first."""
-        if self._pager.parent is None:
+        """Put the names and the lines into the pane; the timeline is painted first.
+
+        By then its screen may have been left, or the whole program.
+        """
+        if self._pager.parent is None and self.is_attached:
             self.mount(self._tabs, self._pager)
 
     def open(self, name: PaneName) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         ("G18", "secrets of 500 kinds of text that left in no export", _leak, LEAKY),
         ("G18", "texts without a secret that stay as they are", _clean, CLEAN),
     )
+    # A number of five thousand digits is JSON, whatever the interpreter thinks of it.
+    sys.set_int_max_str_digits(0)
     with scratch() as directory:
         work: list[Work] = [
             (Goal(name, what, seed=seed), functools.partial(act, directory=directory, most=most[share]))

@@ -124,6 +124,18 @@ def test_quitting_while_it_still_starts(store: Path, home: Path, screen: str) ->
             assert wire.not_restored(bytes(terminal.sent)) == []
 
 
+def test_a_signal_while_a_run_opens_is_no_fault(store: Path, home: Path) -> None:
+    for seconds in (0.002, 0.01, 0.03, 0.1) * 3:
+        with Terminal(_screens(store)["runs"], env=environment(home)) as terminal:
+            _shown(terminal)
+            terminal.press("enter", settle=seconds)
+            terminal.signal(signal.SIGTERM)
+
+            assert terminal.ended() == 128 + signal.SIGTERM
+            assert wire.not_restored(bytes(terminal.sent)) == []
+    assert not (home / "state" / "refold" / "refold.log").exists()
+
+
 def test_escape_leads_from_a_run_to_the_list_and_back(store: Path, home: Path) -> None:
     with Terminal(refold("open", "sample", "--only", "--root", store), env=environment(home)) as terminal:
         _shown(terminal)
