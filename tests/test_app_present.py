@@ -597,6 +597,9 @@ class TestSmallParts:
         assert "not UTF-8" in clip(b"\xff").said
         assert "control characters" in clip(b"a\x1b[0m").said
         assert clip("grün ✓".encode()).exact
+        assert clip(b"a\x1b[0m\xc2\x9bz", controls=False).text == "a␛[0m‹9B›z"
+        assert "Pictures stand for its control characters" in clip(b"a\x1b[0m", controls=False).said
+        assert clip("grün \u200b✓".encode(), controls=False) == clip("grün \u200b✓".encode())
 
     def test_landing(self, tmp_path: Path) -> None:
         timeline = told(tmp_path, story.fix_add()).timeline

@@ -159,12 +159,14 @@ class RunSharingScreen(RunMovesScreen):
         redactor = Redactor(allow=self._allowed)
         redacted = await aside(lambda: redactor.line(raw))
         hidden = redactor.total
-        found = clip(raw if as_it_is else redacted)
+        found = clip(raw if as_it_is else redacted, controls=as_it_is)
         said = found.said
         if hidden and as_it_is:
             said += f" {units.plural(hidden, 'secret')} went with it."
         elif hidden:
-            said += f" {explain(redactor.counts).capitalize()}{self._how_as_it_is()}."
+            said += f" {explain(redactor.counts).capitalize()}."
+        if not as_it_is and (hidden or not found.exact):
+            said += self._how_as_it_is()
         self.app.copy_to_clipboard(found.text)
         self.notify(said, severity="information" if found.exact and not (hidden and as_it_is) else "warning")
 
@@ -173,7 +175,7 @@ class RunSharingScreen(RunMovesScreen):
         from refold.app import keys
 
         key = keys.shown_of("run.copy_raw", self._settings.keymap if self._settings is not None else {})
-        return f"; {key} sends the record as it is" if key else ""
+        return f" {key} sends the record as it is." if key else ""
 
     @work(group="outside", exclusive=True)
     async def action_outside(self, program: Program) -> None:
