@@ -201,7 +201,7 @@ def with_rewritten(
     """Give the same for a run that is no longer what was seen of it before."""
     at = next((item for item in range(timeline.items) if timeline.span(item).end > finding.start), -1)
     first = Damage(finding, at, peek(finding.start, min(PEEK, finding.end - finding.start)), finding.start)
-    happened = f"{post.verdict.happened} Beware: {finding.message} (line {finding.line:,})."
+    happened = f"{post.verdict.happened} Beware: {finding.message}."
     return msgspec.structs.replace(
         post, damage=(first, *post.damage), verdict=post.verdict._replace(happened=happened)
     )

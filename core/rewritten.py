@@ -15,6 +15,8 @@ class Rewritten(NamedTuple):
     end: int
     line: int
     """The line on which they begin."""
+    last_line: int
+    """The line on which they end."""
     was: int
     """So many bytes had been seen."""
     size: int
@@ -25,7 +27,9 @@ class Rewritten(NamedTuple):
         """Say what is no longer as it was."""
         if self.start >= self.size:
             return f"{self.was:,} bytes were seen before, {self.size:,} are left"
-        return f"from line {self.line:,} on it is not what was seen before"
+        if self.last_line == self.line:
+            return f"line {self.line:,} is not what was seen before"
+        return f"lines {self.line:,} to {self.last_line:,} are not what was seen before"
 
 
 def rewritten_finding(timeline: Timeline, found: Rewritten) -> Finding:

@@ -96,7 +96,10 @@ def test_the_place_is_known_to_a_few_kilobytes(tmp_path: Path, cache: Path) -> N
         found = look(path, cache)
         assert found is not None
         assert found.start <= at < found.end <= found.start + PIECE
-        assert found.line == bytes(changed).count(b"\n", 0, found.start) + 1
+        before = bytes(changed)
+        assert found.line == before.count(b"\n", 0, found.start) + 1
+        assert found.line <= before.count(b"\n", 0, at) + 1 <= found.last_line
+        assert f"{found.last_line:,}" in found.reason
 
 
 def test_another_run_in_the_same_place_is_another_run(tmp_path: Path, cache: Path) -> None:
@@ -194,7 +197,7 @@ async def test_the_screens_say_so(tmp_path: Path, cache: Path) -> None:
     rewrite(path)
     app = RefoldApp(here, lambda: RunScreen(path, settings=here))
     async with app.run_test(size=(100, 30)) as pilot:
-        said = "history was rewritten: from line 1 on it is not what was seen before"
+        said = "history was rewritten: lines 1 to 2 are not what was seen before"
         await until(pilot, lambda: any(said in row for row in shown(app)))
         assert len(said) < 79
         await pilot.press("d")

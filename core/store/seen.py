@@ -21,11 +21,11 @@ from refold.core.store.files import open_regular, private_directory, read_range,
 
 LONGEST: Final = 256 << 20
 """Longer files are looked at only by who reads all of them anyway."""
-PIECE: Final = 16 << 10
+PIECE: Final = 2 << 10
 """Bytes that share one hash: so closely is it known what changed."""
 _BLOCK: Final = 64 * PIECE
 _DIGEST: Final = 16
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
 
 
 class _Seen(msgspec.Struct, array_like=True):
@@ -70,14 +70,16 @@ def look(fd: int, path: Path, cache: Path, *, accept: bool = False) -> Rewritten
             length = min(PIECE, before.size - start)
             if (digest if length == len(piece) else _hash(piece[:length])) != seen or len(piece) < length:
                 stop = min(start + length, start + len(piece))
-                return Rewritten(start, stop, lines + 1, before.size, found.st_size)
+                # A line end that is the last byte belongs to its own line.
+                last = lines + 1 + piece.count(b"\n", 0, max(0, stop - start - 1))
+                return Rewritten(start, stop, lines + 1, last, before.size, found.st_size)
         made += digest
         newline = piece.rfind(b"\n")
         if newline >= 0:
             end, lines = start + newline + 1, lines + piece.count(b"\n")
     reached = len(made) // _DIGEST * PIECE
     if before is not None and before.size > found.st_size and reached < before.size:
-        return Rewritten(found.st_size, found.st_size, lines + 1, before.size, found.st_size)
+        return Rewritten(found.st_size, found.st_size, lines + 1, lines + 1, before.size, found.st_size)
     whole = end // PIECE
     del made[whole * _DIGEST :]
     if end % PIECE:
