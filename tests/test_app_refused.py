@@ -152,3 +152,13 @@ async def test_enter_on_a_line_of_a_postmortem_that_leads_nowhere_says_so(tmp_pa
         await pilot.press("enter")
         await says(pilot, "This line leads nowhere")
         assert app.screen is screen
+
+
+async def test_help_begins_with_the_keys_of_the_screen_that_it_was_opened_from(tmp_path: Path) -> None:
+    made = runs_of(tmp_path, "one")
+    screen = PostmortemScreen(tmp_path / "runs" / "one.json", "refold", made)
+    app = RefoldApp(made, lambda: screen)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: screen.is_read)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "In a post-mortem" in shown(app)[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,6 +18,9 @@ from refold.app.widgets.bars import TopBar
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_pager import LinePager
 
+_ANYWHERE: Final = frozenset({"list", "pager", "prompt", "dialog", "app"})
+"""Places of the table that are no screen of their own."""
+
 
 class HelpScreen(Screen[None]):
     """The whole map of keys, signs and words, over the screen that it explains."""
@@ -27,7 +30,8 @@ class HelpScreen(Screen[None]):
     def __init__(self, below: Screen[object], keymap: Mapping[str, str]) -> None:
         super().__init__()
         here = {one.binding.id for one in below.active_bindings.values()}
-        self._place = next((key.place for key in keys.rows("runs", "run") if key.id in here), "app")
+        places = (key.place for key in keys.TABLE if key.id in here)
+        self._place = next((place for place in places if place not in _ANYWHERE), "app")
         self._keymap = keymap
 
     def compose(self) -> ComposeResult:

@@ -268,7 +268,7 @@ class PostmortemScreen(GoingOnScreen):
         cursor = self.listing.cursor
         target = self._drawn.targets[cursor] if 0 <= cursor < len(self._drawn.targets) else None
         if target is None and self._post is not None:
-            self.notify("This line leads nowhere: records and what can be done do.")
+            self.notify("This line leads nowhere. Lines of records do, and what is offered at the end.")
         elif isinstance(target, str):
             self._do(target)
         elif target is not None and self.app.screen is self:
