@@ -5,6 +5,7 @@
     python -m tests.faults.run --long --budget 300  of that so much as goes into 300 seconds for each part
     python -m tests.faults.run kill crash           some of it
     python -m tests.faults.run --into FILE          the figures go to those in a file; the table shows both
+    python -m tests.faults.run --told --into FILE   what lies there, and nothing is tried
     python -m tests.faults.run --readme             and the table of README.md
 
 Each row says how often it was tried and from which seed; the same seed tries the same, and with a budget it
@@ -58,7 +59,9 @@ def write_readme(goals: list[Goal], share: str) -> None:
     before, _, rest = README.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    told = f"{day}, `{'--long' if share == 'long' else 'as it is'}`, {os.cpu_count()} processors:"
+    told = f"{day}, `{'--long' if share == 'long' else 'as it is'}`, {os.cpu_count()} processors"
+    minutes = sum(goal.seconds for goal in goals) / 60
+    told += f", {minutes:.0f} minutes, what took its time beside whatever else the machine did:"
     README.write_text(f"{before}{BEGIN}\n{told}\n\n{markdown(goals)}\n{END}{after}", "utf-8")
 
 
@@ -71,13 +74,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="for each part")
     parser.add_argument("--into", type=Path, metavar="FILE", help="add the figures to those in a file")
+    parser.add_argument(
+        "--told", action="store_true", help="try nothing, show what lies in the file of --into"
+    )
     parser.add_argument("--readme", action="store_true", help="write the table into README.md")
     given = parser.parse_args(arguments)
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     goals: list[Goal] = []
     failed = False
-    for name in given.parts or PARTS:
+    if given.told and given.into:
+        goals = from_json(json.loads(given.into.read_bytes()))
+    for name in () if given.told else given.parts or PARTS:
         started = time.perf_counter()
         done = list(measure(name, given.share, given.seed, given.budget))
         sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")

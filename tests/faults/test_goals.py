@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from tests.faults.goals import Goal, added, as_json, carry_out, from_json, require, table
-from tests.faults.run import measure
+from tests.faults.run import main, measure
 from tests.faults.victims import traces
 
 SEED = 1
@@ -63,6 +66,13 @@ def test_figures_of_several_times_are_added() -> None:
     assert both.notes == {"seen": 3, "ms at most": 80}
     assert (last.what, last.tries) == ("other tries", 5)
     assert "1-2, 4" in table([both])
+
+
+def test_what_lies_in_a_file_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps(as_json([Goal("G0", "tries", 1234, seed=5, notes={"seen": 7})])))
+    assert main(["--told", "--into", str(file)]) == 0
+    assert "G0    tries; 7 seen  1,234         0     5" in capsys.readouterr().out
 
 
 def test_a_part_ends_with_its_time() -> None:
