@@ -398,3 +398,16 @@ def test_the_item_of_a_far_row_is_searched_and_that_of_a_near_one_is_beside(
         asked.clear()
         assert timeline.item_of(row) == bisect_right(firsts, row) - 1
         assert len(asked) <= 2 * (4 + timeline.items.bit_length())
+
+
+def test_a_long_run_is_opened_for_appending_from_its_ends(grown: Path, asked: list[str]) -> None:
+    with RunReader.open(grown) as reader:
+        timeline = reader.index_all()
+        last = timeline.last_seq
+    grown.chmod(0o600)
+    asked.clear()
+    with JournalStore(grown.parent).open("run") as journal:
+        assert journal.last_seq == last
+
+    # Its head, for the version, and the end of its last record.
+    assert read_of(asked) <= 64 * KILOBYTE
