@@ -6,39 +6,29 @@ Whatever is unusual about a line (any other key, a fork, a payload that stands t
 
 from __future__ import annotations
 
-import threading
-from typing import Annotated, TypeAlias
-
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from refold.core.formats.fields import MAX_INT, MAX_SEQ, is_time
+from refold.core.formats.counted import Counted, Int, made, one_at_a_time
+from refold.core.formats.fields import MAX_SEQ, is_time
 from refold.core.records import Fingerprint, MetaRecord
 
 PROVIDER_VERSION = 3
 """Since this version a fingerprint names its provider (formats/fisk-ai.md 2.5)."""
-_Int: TypeAlias = Annotated[int, Meta(ge=-MAX_INT - 1, le=MAX_INT)]
-_made: list[Struct] = []
-"""Payloads of the line being read; more than there are in the end stood there twice."""
-_one_at_a_time = threading.Lock()
 
 
-class _Counted(Struct, forbid_unknown_fields=True, gc=False):
-    __post_init__ = _made.append  # type: ignore[misc]
-
-
-class _FingerprintPart(_Counted, gc=False):
+class _FingerprintPart(Counted, gc=False):
     model: str = ""
     system_hash: str = ""
     tools_hash: str = ""
     thinking_mode: str = ""
-    max_tokens: _Int = 0
-    max_iterations: _Int = 0
+    max_tokens: Int = 0
+    max_iterations: Int = 0
     provider: str | None = None
 
 
-class _MetaPart(_Counted, gc=False):
-    version: _Int
+class _MetaPart(Counted, gc=False):
+    version: Int
     run_id: str
     created: str
     fingerprint: _FingerprintPart
@@ -64,16 +54,16 @@ def read_meta(line: bytes, protocol: str, *, timed: bool) -> MetaRecord | None:
         protocol: what it calls itself.
         timed: whether `time` is a key of the format; elsewhere it is an unknown one.
     """
-    with _one_at_a_time:
+    with one_at_a_time:
         try:
             found = _decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         finally:
-            made = len(_made)
-            _made.clear()
+            count = len(made)
+            made.clear()
     meta = found.meta
-    if made != 2 or found.protocol != protocol or not 0 < found.seq <= MAX_SEQ or not is_time(meta.created):
+    if count != 2 or found.protocol != protocol or not 0 < found.seq <= MAX_SEQ or not is_time(meta.created):
         return None
     part = meta.fingerprint
     if part.provider is None and meta.version >= PROVIDER_VERSION:

@@ -7,28 +7,17 @@ is skipped. Such a line, and one with any unusual key, is left to `refold.core.f
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
-from refold.core.formats.fields import MAX_INT, MAX_SEQ
+from refold.core.formats.counted import Counted, Int, made, one_at_a_time
+from refold.core.formats.fields import MAX_SEQ
 from refold.core.formats.tolerant import FLAT, too_deep
 
-_Int: TypeAlias = Annotated[int, Meta(ge=-MAX_INT - 1, le=MAX_INT)]
 _QUOTE = 0x22
 _EMPTY = Raw(b'""')
-_made: list[Struct] = []
-"""Payloads and messages of the line being read; more than there are in the end stood there twice."""
-_one_at_a_time = threading.Lock()
-"""Held while a line is read and counted: a fork or a search reads beside the screen."""
-
-
-class _Counted(Struct, forbid_unknown_fields=True, gc=False):
-    # A bound C method costs a tenth of a Python one, and this runs for every line.
-    __post_init__ = _made.append  # type: ignore[misc]
 
 
 class TextPart(Struct, forbid_unknown_fields=True, gc=False):
@@ -54,7 +43,7 @@ class BlockPart(Struct, forbid_unknown_fields=True, gc=False):
     content: list[TextPart] | str = ""
 
 
-class MessagePart(_Counted, gc=False):
+class MessagePart(Counted, gc=False):
     """One message."""
 
     role: str
@@ -65,25 +54,25 @@ class MessagePart(_Counted, gc=False):
         return [(block.id, block.name) for block in self.content if block.type == "tool_use"]
 
 
-class AssistantPart(_Counted, gc=False):
+class AssistantPart(Counted, gc=False):
     """The payload of a reply."""
 
-    iteration: _Int
+    iteration: Int
     message: MessagePart
-    in_tokens: _Int
-    out_tokens: _Int
+    in_tokens: Int
+    out_tokens: Int
     stop_reason: str = ""
-    cache_read_tokens: _Int = 0
-    cache_create_tokens: _Int = 0
+    cache_read_tokens: Int = 0
+    cache_create_tokens: Int = 0
 
 
-class UserPart(_Counted, gc=False):
+class UserPart(Counted, gc=False):
     """The payload of a follow-up."""
 
     message: MessagePart
 
 
-class AnswerPart(_Counted, gc=False):
+class AnswerPart(Counted, gc=False):
     """The payload of a tool result."""
 
     tool_use_id: str
@@ -91,7 +80,7 @@ class AnswerPart(_Counted, gc=False):
     remote: bool = False
 
 
-class TerminalPart(_Counted, gc=False):
+class TerminalPart(Counted, gc=False):
     """The payload of an end."""
 
     reason: str = ""
@@ -115,24 +104,24 @@ _decode = msgspec.json.Decoder(WireLine).decode
 
 def read_wire(line: bytes) -> WireLine | None:
     """Read a line of a usual shape; None where its shape is any other."""
-    with _one_at_a_time:
+    with one_at_a_time:
         try:
             found = _decode(line)
         except (msgspec.MsgspecError, RecursionError):
             return None
         finally:
-            made = len(_made)
-            _made.clear()
+            count = len(made)
+            made.clear()
     if not 0 < found.seq <= MAX_SEQ:
         return None
     if (answer := found.tool_result) is not None:
-        if made != 1 or (len(line) - _bytes_of_texts(answer.result) > FLAT and too_deep(line)):
+        if count != 1 or (len(line) - _bytes_of_texts(answer.result) > FLAT and too_deep(line)):
             return None
         return found
     payload = found.assistant or found.user
     if payload is None and found.terminal is not None:
-        return found if made == 1 else None
-    if payload is None or made != 2 or (_hidden_bytes(payload.message.content) > FLAT and too_deep(line)):
+        return found if count == 1 else None
+    if payload is None or count != 2 or (_hidden_bytes(payload.message.content) > FLAT and too_deep(line)):
         return None
     return found
 
@@ -140,17 +129,17 @@ def read_wire(line: bytes) -> WireLine | None:
 def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
     """Read lines as `read_wire` does, up to the first one of another shape; many at once are read quicker."""
     found: list[WireLine] = []
-    made = 0
-    with _one_at_a_time:
+    count = 0
+    with one_at_a_time:
         try:
             for line in lines:
                 one = _decode(line)
                 found.append(one)
-                made = len(_made)
+                count = len(made)
         except (msgspec.MsgspecError, RecursionError):
             pass
         finally:
-            _made.clear()
+            made.clear()
     usual = 0
     for line, one in zip(lines, found, strict=False):
         hidden = 0
@@ -170,7 +159,7 @@ def read_wire_lines(lines: Sequence[bytes]) -> list[WireLine]:
         if (hidden > FLAT and too_deep(line)) or not 0 < one.seq <= MAX_SEQ:
             break
     else:
-        if made == usual:
+        if count == usual:
             return found
     found.clear()
     for line in lines:
