@@ -58,7 +58,7 @@ SCREENS: Final[tuple[Key, ...]] = (
     Key("runs.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("runs.sort", "s", "sort", "Sort by the next column", "The header shows which", "Look", "sort"),
     Key("runs.reverse", "S", "reverse", "Turn the order round", "The header shows which", "Look"),
-    Key("runs.mark", "space", "mark", "Mark the run", "To compare it with another", "Look", "mark"),
+    Key("runs.mark", "space", "mark", "Mark the run", "To compare it with another", "Look"),
     Key(
         "runs.compare",
         "c",

@@ -569,7 +569,7 @@ async def test_the_footer_drops_the_last_and_keeps_the_way_out_and_help(tmp_path
     app = RefoldApp(settings(tmp_path, keymap={"runs.sort": "o"}), lambda: stage)
     async with app.run_test(size=(170, 5)) as pilot:
         most = (
-            " enter open  r resume  f fork  d post-mortem  / filter  l lineage  o sort  space mark  c compare"
+            " enter open  r resume  f fork  d post-mortem  / filter  l lineage  o sort  c compare"
             "  ↑ ↓ move  ^p palette  q quit"
         )
         out = "  esc show all  ? help"

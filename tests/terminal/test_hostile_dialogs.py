@@ -50,7 +50,7 @@ def test_every_dialog_over_every_payload(store: Path, tmp_path: Path, size: tupl
             terminal.press("(", "(", ")", "pagedown", "end", settle=0.03)
             terminal.press("escape", settle=0.1)
             terminal.send("l")
-            terminal.wait("seq after which", limit=30)
+            terminal.wait("seq it was forked after", limit=30)
             terminal.settle(0.3)
             terminal.press("down", "down", "end", "home", settle=0.03)
             terminal.press("escape", "escape", "escape", settle=0.1)
