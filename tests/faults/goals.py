@@ -102,10 +102,10 @@ def added(earlier: Sequence[Goal], later: Sequence[Goal]) -> list[Goal]:
             goal.seconds += other.seconds
             goal.failures = [*other.failures, *goal.failures]
             for name, number in other.notes.items():
-                # A time is the worst that was seen, anything else was counted.
+                # Of a time or a size the greatest counts, anything else was counted.
                 goal.notes[name] = (
                     max(goal.notes.get(name, 0), number)
-                    if name.startswith("ms ")
+                    if name.startswith(("ms ", "MB "))
                     else (goal.notes.get(name, 0) + number)
                 )
         found[goal.name, goal.what] = goal
