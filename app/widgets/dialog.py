@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets._toast import Toast
@@ -28,4 +29,4 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
         room = max(1, self.app.size.height - self.ROWS)
         text.styles.height = max(1, min(lines, room))
         if isinstance(text.parent, Widget):
-            text.parent.border_subtitle = f"{lines:,} lines, ↑ ↓" if lines > room else ""
+            text.parent.border_subtitle = Content(f"{lines:,} lines, ↑ ↓" if lines > room else "")
