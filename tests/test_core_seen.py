@@ -105,12 +105,12 @@ def test_the_place_is_known_to_a_few_kilobytes(tmp_path: Path, cache: Path) -> N
 def test_another_run_in_the_same_place_is_another_run(tmp_path: Path, cache: Path) -> None:
     path, other = tmp_path / "run.json", tmp_path / "other.json"
     path.write_bytes(b"".join(generate.journal(records=9, run_id="run", seed=1)))
-    assert look(path, cache) is None
-    changed = path.read_bytes().replace(b'"seq":9', b'"seq":8')
-    other.write_bytes(changed)
-    other.replace(path)
-    assert look(path, cache) is not None
-    with path.open("rb"):  # so that the other run has another inode: one that is free is given again at once
+    with path.open("rb"):  # An inode that is free is given again at once, to the other run as well.
+        assert look(path, cache) is None
+        changed = path.read_bytes().replace(b'"seq":9', b'"seq":8')
+        other.write_bytes(changed)
+        other.replace(path)
+        assert look(path, cache) is not None
         other.write_bytes(b"".join(generate.journal(records=9, run_id="else", seed=2)))
         other.replace(path)
         assert look(path, cache) is None
