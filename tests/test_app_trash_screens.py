@@ -101,7 +101,7 @@ async def test_marked_runs_go_together_and_a_held_one_stays() -> None:
             await settled(pilot)
             await pilot.press("down", "space", "down", "space", "down", "space")
             await plan_shown(pilot, "x")
-            await said(pilot, "Move 3 runs to the trash")
+            await said(pilot, "Move 2 runs to the trash")
             await said(pilot, "fix-add stays: process")
             await pilot.press("enter")
             await until(pilot, lambda: TRASH in there() and len(list((RUNS / TRASH).iterdir())) == 2)

@@ -28,10 +28,11 @@ Said = tuple[Safe, Role]
 
 
 def title(movings: Sequence[Moving]) -> Safe:
-    """Name what is to be moved."""
+    """Name what is to be moved: of several runs those that can be."""
     if len(movings) == 1:
         return line(f"Move {_name(movings[0])} to the trash", 80)
-    return Safe(f"Move {units.plural(len(movings), 'run')} to the trash")
+    going = sum(not moving.plan.refused for moving in movings)
+    return Safe(f"Move {units.plural(going or len(movings), 'run')} to the trash")
 
 
 def plan_said(movings: Sequence[Moving], spared: Sequence[Spared] = ()) -> list[Said]:
