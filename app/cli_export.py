@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from refold.app.cli_exit import FINE
@@ -50,16 +51,26 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         timeline = reader.index_all()
         last = item_at(timeline, wanted.place, wanted.run) if wanted.place else None
         source = Source(reader, redactor, last)
+        draw = partial(_drawn, settings, last)
         if out is None:
             on_terminal = is_terminal(sys.stdout)
-            _to_output(text_of(arguments.format, source, ascii_text=on_terminal), printer)
+            _to_output(text_of(arguments.format, source, draw, ascii_text=on_terminal), printer)
         else:
-            write(arguments.format, source, out)
+            write(arguments.format, source, out, draw)
         damaged = timeline.findings
     printer.note(f"refold: {_told(redactor)}")
     if any(finding.severity == "error" for finding in damaged):
         printer.note(f"refold: the run is damaged: {plural(len(damaged), 'finding')} marked in the export")
     return FINE
+
+
+def _drawn(settings: Settings, item: int | None, source: Source) -> str:
+    """Draw the screen at a record, or as it would open; only now Textual is imported."""
+    from refold.app.picturing import picture
+    from refold.app.screens.standing import AS_PRINTED
+
+    row = None if item is None else source.reader.timeline.first_row(item)
+    return picture(source, AS_PRINTED._replace(row=row), settings)
 
 
 def _told(redactor: Redactor) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from refold.app.lines import Rows
 from refold.app.safe import line
@@ -14,6 +14,10 @@ from refold.core.store.export import Source, refuse_target, write_file, write_te
 if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.store.reader import RunReader
+
+
+Draw: TypeAlias = Callable[[Source], str]
+"""Gives the picture of a run: `app.picturing`, with the screen that it is taken of."""
 
 
 class Format(NamedTuple):
@@ -30,7 +34,7 @@ FORMATS: Final = (
     Format("json", "export.json", "one object: run, records, findings, state"),
     Format("jsonl", "jsonl", "the records as the file spells them, a line each"),
     Format("cast", "cast", "asciicast: the rows appear at the recorded pace"),
-    Format("svg", "svg", "the timeline as a picture"),
+    Format("svg", "svg", "a picture of the screen of the run"),
     Format("bundle", "refold-bundle", "the files of the run, for `refold open` elsewhere"),
 )
 
@@ -47,7 +51,7 @@ def refuse(reader: RunReader, out: Path | None, settings: Settings) -> None:
         refuse_target(out, reader.path, roots, settings.own_places)
 
 
-def write(name: str, source: Source, out: Path) -> None:
+def write(name: str, source: Source, out: Path, draw: Draw) -> None:
     """Make a file of a run, whole or not at all.
 
     Raises:
@@ -59,7 +63,7 @@ def write(name: str, source: Source, out: Path) -> None:
 
         write_file(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
     else:
-        write_text(out, text_of(name, source, ascii_text=False))
+        write_text(out, text_of(name, source, draw, ascii_text=False))
 
 
 def default_place(settings: Settings) -> Path:
@@ -76,7 +80,7 @@ def _is_within(place: Path, roots: Sequence[Path]) -> bool:
     return any(real.is_relative_to(root.resolve()) for root in roots)
 
 
-def text_of(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
+def text_of(name: str, source: Source, draw: Draw, *, ascii_text: bool) -> Iterator[str]:
     """Give an export as text; only what writes this format is imported."""
     if name == "md":
         from refold.core.export.markdown import markdown
@@ -94,19 +98,17 @@ def text_of(name: str, source: Source, *, ascii_text: bool) -> Iterator[str]:
         from refold.core.export.json_text import json_lines
 
         return json_lines(source.entries(), source.spelled, ascii_text=ascii_text)
-    return _drawn(name, source)
+    return iter((draw(source),)) if name == "svg" else _played(source)
 
 
-def _drawn(name: str, source: Source) -> Iterator[str]:
-    from refold.app.present.drawing import SharedRows, cast, svg
+def _played(source: Source) -> Iterator[str]:
+    from refold.app.present.drawing import SharedRows, cast
 
     reader: RunReader = source.reader
     timeline = reader.timeline
     title = line(f"refold · {source.redactor.text(reader.run_id)}")
     count = timeline.first_row(source.items)
     rows = SharedRows(_rows(source), count, source.redactor.text)
-    if name == "svg":
-        return svg(title, rows)
     return cast(title, rows, timeline, source.items, timeline.first_seconds)
 
 

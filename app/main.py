@@ -31,7 +31,9 @@ from refold.app.log import record_fault
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
 
+    from refold.app.screens.standing import Stand
     from refold.app.settings import Settings
+    from refold.core.store.export import Source
 
 T = TypeVar("T")
 
@@ -82,6 +84,8 @@ class RefoldApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
+    HEEDS_SIGNALS: ClassVar[bool] = True
+    """False where another program has the terminal, and the signals with it."""
     _has_themes = False
     _asked_to_leave = float("-inf")
 
@@ -177,7 +181,7 @@ class RefoldApp(App[None]):
 
     def on_load(self) -> None:
         """Heed signals from before the terminal is taken until it is given back."""
-        if self.is_headless:
+        if not self.HEEDS_SIGNALS:
             return
         loop = asyncio.get_running_loop()
         for number in STOPPING:
@@ -288,6 +292,12 @@ class RefoldApp(App[None]):
             self.notify(refused, severity="warning")
             return True
         return await super().run_action(action, default_namespace, namespaces)
+
+    def draw(self, source: Source, stand: Stand, settings: Settings) -> str:
+        """Give the picture (SVG) of the screen of a run. Blocks, and is for a thread."""
+        from refold.app.picturing import picture
+
+        return picture(source, stand, settings)
 
     def action_utc(self) -> None:
         """Show times in UTC or in local time, on every screen."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -105,6 +104,7 @@ async def picture(
     from textual.screen import Screen
 
     from refold.app.main import RefoldApp
+    from refold.app.picturing import without_network
     from refold.app.screens.run import RunScreen
     from refold.app.screens.runs import RunsScreen
 
@@ -154,12 +154,6 @@ async def settled(app: App[None], pilot: Pilot[None], name: str, *, same_for: in
         now = app.export_screenshot(title=name)
         svg, same = now, same + 1 if now == svg and _READING not in now else 0
     return svg
-
-
-def without_network(svg: str) -> str:
-    """The picture without its links to fonts: a picture fetches nothing."""
-    svg = re.sub(r',?\s*url\("https?:[^)]*\) format\("[^"]*"\)', "", svg)
-    return "\n".join(line.rstrip() for line in svg.split("\n")) + "\n"
 
 
 _READING = "reading&#160;the&#160;run"

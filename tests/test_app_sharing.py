@@ -37,6 +37,7 @@ from refold.app.screens.export import ExportScreen
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
+from refold.app.screens.standing import AS_PRINTED
 from refold.app.settings import Settings
 from refold.core.store.bundle import open_bundle
 from refold.core.store.reader import RunReader
@@ -270,6 +271,7 @@ async def test_each_run_that_cannot_be_exported_is_named(tmp_path: Path) -> None
     dialog = ExportScreen(
         tuple(Chosen(runs / f"{name}.json", "refold", chosen) for name in ("one", "two", "three", "four")),
         lambda run: RunReader.open(run.path, hint=run.hint),
+        AS_PRINTED,
     )
     async with RefoldApp(chosen, lambda: cast("Screen[None]", dialog)).run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: dialog.plan.looked_at == 1 and "2 of 4" in "\n".join(shown(pilot.app)))

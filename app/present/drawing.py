@@ -1,95 +1,22 @@
-"""The timeline of a run as a picture (SVG) and as a recording of a terminal (asciicast 2).
+"""The timeline of a run as a recording of a terminal (asciicast 2).
 
-Both are made of the same rows as the screen, whose text is safe already; nothing in them is live.
+It is made of the same rows as the screen, whose text is safe already; nothing in it is live.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
-from xml.sax.saxutils import escape
 
 from refold.app.ansi import CODES
-from refold.app.lines import Cell, Line, Role, Rows
-from refold.app.safe import Safe, width
+from refold.app.lines import Cell, Line, Rows
+from refold.app.safe import Safe
 from refold.core.playback import AS_RECORDED
 from refold.core.timeline import Timeline
 
 COLUMNS: Final = 110
-MOST_ROWS: Final = 5000
-"""So many rows are drawn into one picture."""
-_CELL: Final = 8.4
-_LINE: Final = 19
-_EDGE: Final = 16
 _CAST_ROWS: Final = 30
-
-_COLOURS: Final[Mapping[Role, str]] = {
-    "dim": "#7f87a1",
-    "terminal": "#7f87a1",
-    "accent": "#e6b450",
-    "key": "#e6b450",
-    "user": "#7dcfff",
-    "meta": "#7dcfff",
-    "assistant": "#7aa2f7",
-    "call": "#d9b380",
-    "result": "#9ece6a",
-    "good": "#9ece6a",
-    "problem": "#f7768e",
-    "warn": "#e0995e",
-    "fork": "#bb9af7",
-    "json-key": "#7aa2f7",
-    "json-string": "#9ece6a",
-    "json-number": "#d9b380",
-    "json-word": "#bb9af7",
-}
-"""As the dark theme has them."""
-
-
-def svg(title: Safe, rows: Rows, columns: int = COLUMNS) -> Iterator[str]:
-    """Give the rows as one picture; what is beyond `MOST_ROWS` is said in its last line."""
-    count = min(len(rows), MOST_ROWS)
-    more = len(rows) - count
-    wide = round(columns * _CELL) + 2 * _EDGE
-    high = (count + 2 + bool(more)) * _LINE + 2 * _EDGE
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
-        f'font-family="ui-monospace, DejaVu Sans Mono, Menlo, monospace" font-size="14">\n'
-        f"<title>{_escaped(title)}</title>\n"
-        f'<rect width="{wide}" height="{high}" rx="8" fill="#14161d"/>\n'
-    )
-    yield _drawn(0, ((title, "#d3d8e6", True),))
-    for index in range(count):
-        line = rows.line(index, columns)
-        cells = ((cell.text, _COLOURS.get(cell.role, "#d3d8e6"), cell.role == "strong") for cell in line)
-        yield _drawn(index + 2, cells)
-    if more:
-        yield _drawn(count + 2, ((Safe(f"⋯ {more:,} more rows"), "#7f87a1", False),))
-    yield "</svg>\n"
-
-
-def _drawn(row: int, cells: Iterator[tuple[Safe, str, bool]] | tuple[tuple[Safe, str, bool], ...]) -> str:
-    """Draw one row; each piece stands at its own column, so that no font can shift what follows."""
-    parts: list[str] = []
-    column = 0
-    for text, colour, bold in cells:
-        taken = width(text)
-        shown = text.rstrip()
-        if shown:
-            lead = len(shown) - len(shown.lstrip())
-            x = _EDGE + (column + lead) * _CELL
-            weight = ' font-weight="bold"' if bold else ""
-            parts.append(
-                f'<tspan x="{x:.1f}" fill="{colour}"{weight}>{_escaped(Safe(shown.lstrip()))}</tspan>'
-            )
-        column += taken
-    y = _EDGE + (row + 1) * _LINE - 5
-    return f'<text y="{y}" xml:space="preserve">{"".join(parts)}</text>\n' if parts else ""
-
-
-def _escaped(text: Safe) -> str:
-    # Safe text holds no control character and no half of a pair: all of it may stand in XML.
-    return escape(text, {'"': "&quot;"})
 
 
 def cast(

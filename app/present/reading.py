@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from refold.app.present.view import View
     from refold.core.subagents import Stretch
 
+LONGEST: Final = 32_768
+"""So many bytes of a record are shown where the exact ones are hidden."""
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
 _LARGE: Final = 262_144
@@ -55,6 +57,8 @@ class Reading(ReadingChanges):
         """The rows are a window on the end: what holds before them is not known yet."""
         self.lens: Lens | None = None
         """Hides in rows and panes what an export would hide; the exact bytes stay what they are."""
+        self.hides_bytes = False
+        """The lens lies over the exact bytes too: what is shown leaves the program."""
         self._window = window
         self._shortened = False
         self._damaged: tuple[int, int | None, int] = (0, None, 0)
@@ -86,6 +90,12 @@ class Reading(ReadingChanges):
         where = self.timeline.span(item)
         length = max(0, where.end - where.start - start)
         return self.reader.bytes_at(where.start + start, length if size is None else min(size, length))
+
+    def bytes_shown(self, item: int, start: int, size: int) -> bytes:
+        """Give some bytes of an item as the pane of exact bytes shows them."""
+        if self.lens is not None and self.hides_bytes:
+            return self.lens.head(item, LONGEST)[start : start + size]
+        return self.raw_part(item, start, size)
 
     def calls(self, item: int) -> Sequence[tuple[str, Json]]:
         """Give tool and arguments of the calls of an item; nothing where it cannot be read."""

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
+import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -36,11 +37,22 @@ from refold.core.store.export import Source
 
 if TYPE_CHECKING:
     from refold.app.screens.going_on import Chosen
+    from refold.app.screens.standing import Stand
+    from refold.app.settings import Settings
     from refold.core.store.reader import RunReader
 
 _EVERY: Final = 0.1
 """Seconds between two drawings of a progress."""
 _COUNTED: Final = 64
+
+
+@runtime_checkable
+class DrawsScreens(Protocol):
+    """An application that draws the screen of a run beside the one that is shown."""
+
+    def draw(self, source: Source, stand: Stand, settings: Settings) -> str:
+        """Give the picture (SVG). Blocks, and is for a thread."""
+        ...
 
 
 class Stopped(Exception):
@@ -53,17 +65,21 @@ class ExportScreen(Dialog[str]):
     CSS_PATH = "../../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("export")]
 
-    def __init__(self, runs: tuple[Chosen, ...], open_run: Callable[[Chosen], RunReader]) -> None:
+    def __init__(
+        self, runs: tuple[Chosen, ...], open_run: Callable[[Chosen], RunReader], stand: Stand
+    ) -> None:
         """Ask about an export.
 
         Args:
             runs: What is written out.
             open_run: Opens one of them; called on a thread.
+            stand: How the screen stands that a picture is taken of.
         """
         super().__init__()
         self._runs = runs
         self._settings = runs[0].settings
         self._open_run = open_run
+        self._stand = stand
         ids = tuple(run.path.name.removesuffix(".json") for run in runs)
         self.plan = ExportPlan(ids, FORMATS[0], Path(), redact=True, hidden=Counter(), looked_at=0.0)
         self._base: Path | None = None
@@ -304,7 +320,13 @@ class ExportScreen(Dialog[str]):
                 if self._stop.is_set():
                     raise Stopped
 
-            write(self.plan.format.name, Source(reader, redactor, watch=watch), file)
+            write(self.plan.format.name, Source(reader, redactor, watch=watch), file, self._drawn)
+
+    def _drawn(self, source: Source) -> str:
+        if not isinstance(self.app, DrawsScreens):
+            raise RefoldError("pictures are not drawn here")
+        settings = msgspec.structs.replace(self._settings, theme=self.app.theme)
+        return self.app.draw(source, self._stand, settings)
 
     def _tell_progress(self) -> None:
         if self._writing:

@@ -350,7 +350,7 @@ class RunPane(Vertical):
         where = reading.timeline.span(row.item)
 
         def read(start: int, size: int) -> bytes:
-            return reading.raw_part(row.item, start, size)
+            return reading.bytes_shown(row.item, start, size)
 
         as_hex = self._as_hex != (row.kind == "damage")
         from refold.app.present.raw import RawRows

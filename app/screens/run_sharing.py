@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refold.app.present.lens import Lens
     from refold.app.screens.going_on import Chosen
     from refold.app.screens.run_pane import RunPane
+    from refold.app.screens.standing import Stand
     from refold.app.settings import Settings
     from refold.core.store.reader import RunReader
 
@@ -133,6 +134,12 @@ class RunSharingScreen(RunMovesScreen):
             if reader is None:
                 raise
             return reader.again()
+
+    def stand(self) -> Stand:
+        """Give how this screen stands."""
+        known = self._reading is not None and not self._reading.is_window and self.item is not None
+        row, top = (self.timeline.cursor, self.timeline.scroll_offset.y) if known else (None, None)
+        return super().stand()._replace(row=row, top=top, pane=self.pane.open_pane, view=self.pane.view)
 
     def action_copy(self) -> None:
         """Send the record to the clipboard without its secrets, however often it is asked for."""

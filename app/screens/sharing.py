@@ -10,6 +10,7 @@ from refold.app.widgets.ground import GroundScreen
 
 if TYPE_CHECKING:
     from refold.app.screens.going_on import Chosen
+    from refold.app.screens.standing import Stand
     from refold.core.store.reader import RunReader
 
 
@@ -63,6 +64,12 @@ class SharingScreen(GroundScreen):
 
         return RunReader.open(chosen.path, hint=chosen.hint, cache=chosen.settings.cache_dir)
 
+    def stand(self) -> Stand:
+        """Give how the screen of a run stands that a picture is taken of: here, as one would open."""
+        from refold.app.screens.standing import Stand
+
+        return Stand(self.app.size)
+
     @work(group="export")
     async def action_export(self) -> None:
         """Ask how to write the run out, and do it."""
@@ -70,6 +77,6 @@ class SharingScreen(GroundScreen):
 
         runs = self.to_export()
         if runs and self.app.screen is self:
-            said = await self.app.push_screen_wait(ExportScreen(runs, self.open_again))
+            said = await self.app.push_screen_wait(ExportScreen(runs, self.open_again, self.stand()))
             if said:
                 self.notify(said, title="Exported")

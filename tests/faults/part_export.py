@@ -17,7 +17,7 @@ from tests.faults.victims import ROOT, scratch
 from tests.secret_story import clean_texts, secrets
 from tests.terminal import hostile
 from tests.terminal.payloads import PAYLOADS
-from tests.test_app_export import BREAKOUTS, CHECKS, TEXT_FORMATS, words_of, write
+from tests.test_app_export import BREAKOUTS, CHECKS, TEXT_FORMATS, drawn, words_of, write
 
 from refold.app.exporting import text_of
 from refold.core.redact import Redactor
@@ -60,7 +60,7 @@ def _parse(goal: Goal, directory: Path, most: int) -> None:
         for name in TEXT_FORMATS:
             with goal.attempt(f"{number}: {kind} as {name}"), RunReader.open(run, hint="fisk-ai") as reader:
                 CHECKS[name](
-                    "".join(text_of(name, Source(reader, Redactor()), ascii_text=rng.random() < 0.2))
+                    "".join(text_of(name, Source(reader, Redactor()), drawn, ascii_text=rng.random() < 0.2))
                 )
             goal.count(name)
 
@@ -95,7 +95,7 @@ def _leak(goal: Goal, directory: Path, most: int) -> None:
         run = write(directory / "leaky.json", *(each.text for each in every))
         for name in TEXT_FORMATS:
             with goal.attempt(f"{number} as {name}"), RunReader.open(run, hint="fisk-ai") as reader:
-                said = "".join(text_of(name, Source(reader, Redactor(on=True)), ascii_text=False))
+                said = "".join(text_of(name, Source(reader, Redactor(on=True)), drawn, ascii_text=False))
                 words = words_of(said + said.replace("\\n", "\n").replace('\\"', '"'))
                 assert [secret.core for secret in every if secret.core in words] == []
             goal.tries += len(every) - 1

@@ -160,6 +160,10 @@ def actions(goal: Goal, directory: Path, share: Share) -> None:
                 _look(goal, path, rng, place / "cache")
 
 
+def _undrawn(source: Source) -> str:
+    raise AssertionError(f"no picture of {source.reader.run_id} is asked for")
+
+
 def _look(goal: Goal, path: Path, rng: random.Random, cache: Path) -> None:
     """Open, index, fold, examine and export one run."""
     with goal.attempt(f"open {path.name}"), RunReader.open(path, hint="fisk-ai", cache=cache) as reader:
@@ -176,5 +180,5 @@ def _look(goal: Goal, path: Path, rng: random.Random, cache: Path) -> None:
                 list(examine(reader))
         for name in ("md", "json", "html"):
             with goal.attempt(f"export {path.name} as {name}"):
-                for _ in text_of(name, Source(reader, Redactor()), ascii_text=False):
+                for _ in text_of(name, Source(reader, Redactor()), _undrawn, ascii_text=False):
                     pass
