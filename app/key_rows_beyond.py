@@ -15,8 +15,8 @@ BEYOND: Final[tuple[Key, ...]] = (
     Key("prompt.page_up", "pageup", "page(-1)", "One page up while typing", "", "Move", priority=True),
     Key("prompt.page_down", "pagedown", "page(1)", "One page down while typing", "", "Move", priority=True),
     Key("dialog.close", "escape,q,enter", "close", "Close", "", "Program", "close"),
-    Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look"),
-    Key("columns.close", "escape,q,C", "close", "Close", "", "Program"),
+    Key("columns.switch", "space,enter", "switch", "Show or hide the column", "", "Look", "show/hide"),
+    Key("columns.close", "escape,q,C", "close", "Close", "", "Program", "close"),
     # The dialog before a resume.
     Key("resume.go", "enter", "go", "Resume", "As it is shown", "Go on", "resume"),
     Key("resume.look", "o", "look", "Open read-only", "Watch what its holder does", "Look", "read-only"),

@@ -14,9 +14,10 @@ from refold.app import keys
 from refold.app.lines import Cell, Line
 from refold.app.present.runs import FIELDS
 from refold.app.safe import Safe, fit
-from refold.app.widgets.bars import LineBar
 from refold.app.widgets.dialog import Dialog
+from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
+from refold.app.widgets.words import Words
 
 _WORD = 12
 
@@ -46,18 +47,6 @@ class _FieldRows:
         )
 
 
-class _Words(LineBar):
-    """One row that stays as it is."""
-
-    def __init__(self, said: Line, id: str) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._said = said
-
-    def line(self, width: int) -> Line:
-        """The words."""
-        return self._said
-
-
 class ColumnsScreen(Dialog[None]):
     """Shows and hides columns; the list behind it changes at once."""
 
@@ -78,17 +67,9 @@ class ColumnsScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Title, columns, keys."""
         with Vertical(id="columns"):
-            yield _Words((Cell(Safe("Columns"), "accent"),), "columns-title")
+            yield Words((Cell(Safe("Columns"), "accent"),), id="columns-title")
             yield LineList(id="columns-list")
-            yield _Words(
-                (
-                    Cell(Safe("space"), "key"),
-                    Cell(Safe(" show or hide   "), "dim"),
-                    Cell(Safe("esc"), "key"),
-                    Cell(Safe(" close"), "dim"),
-                ),
-                "columns-keys",
-            )
+            yield KeyBar(id="columns-keys")
 
     def on_mount(self) -> None:
         """List the columns."""

@@ -79,6 +79,11 @@ class TopBar(LineBar):
             self._left, self._right = left, right
             self.refresh()
 
+    async def on_click(self, event: events.Click) -> None:
+        """Open the palette where the name of the program is clicked: not all keys fit into the footer."""
+        if event.x < cells(self.BRAND):
+            await self.app.run_action("command_palette")
+
     def line(self, width: int) -> Line:
         """Name, left part, space, right part."""
         right = (Cell(Safe("  ")), *self._right, Cell(Safe(" "))) if self._right else ()

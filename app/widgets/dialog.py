@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets._toast import Toast
 
+from refold.app.widgets.bars import LineBar
+from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.until_closed import UntilClosed
 
 
@@ -23,6 +26,11 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
         self.app.clear_notifications()
         for screen in self.app.screen_stack[:-1]:
             screen.query(Toast).remove()
+
+    async def on_click(self, event: events.Click) -> None:
+        """Open the palette where the title is clicked: what the keys below have no room for is there."""
+        if isinstance(event.widget, LineBar) and not isinstance(event.widget, KeyBar):
+            await self.app.run_action("command_palette")
 
     def fit(self, text: Widget, lines: int) -> None:
         """Make the text as high as it is long, or as there is room; then the frame says that it goes on."""
