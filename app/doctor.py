@@ -21,6 +21,7 @@ from refold.core.store.catalog import Catalog
 from refold.core.store.exposure import is_exposed, mode_of
 from refold.core.store.lock import locked_inodes
 from refold.core.store.notes import NotesStore
+from refold.core.store.other_versions import of_another_version
 from refold.core.store.roots import RootReport
 from refold.core.store.trash_list import Entry, closed, entries
 from refold.core.summary import RunSummary
@@ -97,6 +98,8 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         settings: Which directories and files there are.
         proc: Where the system tells about itself.
     """
+    # The list is read first and may write its cache anew: what lay there is looked at before.
+    others = [*of_another_version(settings.cache_dir)] if settings.cache_dir is not None else []
     catalog = Catalog(
         settings.roots, cache=settings.cache_dir, fault=partial(record_fault, settings.log_file)
     )
@@ -117,6 +120,7 @@ def look_over(settings: Settings, *, proc: Path = _PROC) -> Report:
         *_locks(roots, proc),
         *_watching(len(roots), proc),
         *_cache(settings.cache_dir),
+        *_of_another_version(others),
         *_notes(settings.notes_dir, {entry.home for entry in lying}),
         *_trash(lying, settings),
         *_config(settings.config_file),
@@ -303,6 +307,16 @@ def _cache(directory: Path | None) -> Iterator[Check]:
     else:
         yield Check("cache", "fine", said)
     yield from _search_index(directory)
+
+
+def _of_another_version(files: Sequence[Path]) -> Iterator[Check]:
+    """Say that what is kept to be quick was kept by an older or newer Refold."""
+    if files:
+        are = "was" if len(files) == 1 else "were"
+        said = f"{units.plural(len(files), 'cache file')} {are} written by another version of Refold: "
+        said += _some([path.name for path in files])
+        remedy = "nothing is lost: it is not used, and made again from the runs when it is needed"
+        yield Check("cache", "remark", said, remedy)
 
 
 def _search_index(directory: Path) -> Iterator[Check]:

@@ -16,6 +16,7 @@ from tests import story
 
 from refold.app.cli import main
 from refold.core.store import index_cache
+from refold.core.version import __version__
 
 COMMANDS = (["ls", "--json"], ["show", "long", "--json"], ["state", "long", "--json"], ["verify", "long"])
 
@@ -123,3 +124,47 @@ def test_a_journal_of_a_newer_version_is_shown_and_said_to_be(
     assert "E_NEWER_VERSION" in capsys.readouterr().out
     assert main(["--root", str(tmp_path), "--only", "ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "newer"
+
+
+def test_the_doctor_says_that_another_version_wrote_the_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    directory = runs(tmp_path / "runs")
+
+    def doctor() -> list[dict[str, str]]:
+        main(["--root", str(directory), "--only", "doctor", "--json"])
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        return [check for check in checks if "another version" in check["message"]]
+
+    def kept() -> list[Path]:
+        """Fill the list cache and the index cache as the program does."""
+        answers(directory, capsys)
+        (rows,) = (tmp_path / "cache").rglob("list.cache")
+        place = index_cache.Place(7, 8, 0, index_cache.SMALLEST, 1, b"", b"")
+        assert index_cache.save(rows.parent, place, b"\x90")
+        (index,) = rows.parent.rglob("*.index")
+        return [rows, index]
+
+    for path in kept():
+        assert doctor() == []
+        path.write_bytes(flipped(path.read_bytes()))
+        assert doctor() == [], "what is damaged says nothing of a version"
+        path.unlink()
+    rows, index = kept()
+    for path in (rows, index):
+        head = path.read_bytes()
+        assert head.count(__version__.encode()) == 1
+        path.write_bytes(head.replace(__version__.encode(), b"9.9.9"))
+    (said,) = doctor()
+    assert said["level"] == "remark"
+    assert said["message"].startswith("2 cache files were written by another version of Refold: ")
+    assert rows.name in said["message"]
+    assert index.name in said["message"]
+    assert "nothing is lost" in said["remedy"]
+    # Whoever shows the list makes its cache again, without a word.
+    answers(directory, capsys)
+    (said,) = doctor()
+    assert said["message"].startswith("1 cache file was written by another version of Refold: 7-8.index")
+    index.unlink()
+    assert doctor() == []

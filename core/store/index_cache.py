@@ -18,9 +18,10 @@ from refold.core.errors import RefoldError
 from refold.core.store.files import open_regular, private_directory, replace_atomically
 from refold.core.version import __version__
 
+DIRECTORY = "index"
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-_LAYOUT = f"{__version__}/5/{sys.byteorder}"
+LAYOUT = f"{__version__}/5/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 
@@ -48,7 +49,7 @@ class _Entry(msgspec.Struct, array_like=True):
 
 
 def _file(cache: Path, device: int, inode: int) -> Path:
-    return cache / "index" / f"{device:x}-{inode:x}.index"
+    return cache / DIRECTORY / f"{device:x}-{inode:x}.index"
 
 
 def save(cache: Path, place: Place, snapshot: bytes) -> bool:
@@ -59,7 +60,7 @@ def save(cache: Path, place: Place, snapshot: bytes) -> bool:
     try:
         private_directory(cache)
         private_directory(target.parent)
-        replace_atomically(target, msgspec.msgpack.encode(_Entry(_LAYOUT, (*place,), msgspec.Raw(snapshot))))
+        replace_atomically(target, msgspec.msgpack.encode(_Entry(LAYOUT, (*place,), msgspec.Raw(snapshot))))
     except (OSError, RefoldError):
         return False
     return True
@@ -72,4 +73,4 @@ def load(cache: Path, device: int, inode: int) -> tuple[Place, msgspec.Raw] | No
             entry = msgspec.msgpack.decode(file.read(), type=_Entry)
     except (OSError, RefoldError, msgspec.MsgspecError, ValueError):
         return None
-    return (Place(*entry.place), entry.snapshot) if entry.layout == _LAYOUT else None
+    return (Place(*entry.place), entry.snapshot) if entry.layout == LAYOUT else None

@@ -23,10 +23,11 @@ from refold.core.store.roots import Candidate
 from refold.core.store.shelf import Page, Shelf, Slot
 from refold.core.version import __version__
 
-_NAME = "list.cache"
+NAME = "list.cache"
 _FORMAT = 6
 """Raised whenever a summary would be derived in another way from the same bytes."""
-MAGIC = f"refold list {_FORMAT} {__version__}\n".encode()
+KIND = b"refold list "
+MAGIC = KIND + f"{_FORMAT} {__version__}\n".encode()
 _FRAME = struct.Struct("<II")
 KEEP_SECONDS = 90 * 86_400
 _SETTLED_NS = 2_000_000_000
@@ -61,7 +62,7 @@ def load(cache: Path, devices: Mapping[str, int]) -> Iterator[tuple[str, Page] |
         cache: The directory of the cache.
         devices: The directories and the devices on which they lie now.
     """
-    for payload in frames(cache / _NAME):
+    for payload in frames(cache / NAME):
         block = _block(payload)
         wanted = block is not None and devices.get(block.directory) == block.device
         page = _page(block) if wanted and block is not None else None
@@ -81,7 +82,7 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
     now = int(time.time())
     unread = {directory: _unread(shelf) for directory, (_, shelf) in shelves.items()}
     parts = [MAGIC]
-    for payload in frames(cache / _NAME):
+    for payload in frames(cache / NAME):
         block = _block(payload)
         if block is not None and block.directory in shelves:
             _adopt(block, *shelves[block.directory], unread[block.directory])
@@ -94,7 +95,7 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
             yield False
     try:
         private_directory(cache)
-        replace_atomically(cache / _NAME, b"".join(parts))
+        replace_atomically(cache / NAME, b"".join(parts))
     except (OSError, StoreError):
         yield False
         return

@@ -14,7 +14,7 @@ from refold.core.store.list_cache import KEEP_SECONDS, MAGIC, framed, frames
 from refold.core.store.session_shelf import SessionShelf
 from refold.core.summary import RunSummary
 
-_NAME = "directories.cache"
+NAME = "directories.cache"
 _STRETCH = 200
 
 
@@ -70,13 +70,13 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, SessionShelf]]) -> Iterat
             yield
     try:
         private_directory(cache)
-        replace_atomically(cache / _NAME, b"".join(parts))
+        replace_atomically(cache / NAME, b"".join(parts))
     except (OSError, StoreError):
         return
 
 
 def _blocks(cache: Path) -> Iterator[_Block]:
-    for payload in frames(cache / _NAME):
+    for payload in frames(cache / NAME):
         try:
             yield _decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
