@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -62,6 +63,7 @@ def runs() -> Iterator[None]:
     from refold.app import demo
     from refold.app.demo_story import age
     from refold.app.demo_writer import begin_live
+    from refold.core.store import sizes
 
     with RUNS.with_suffix(".lock").open("w") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
@@ -74,7 +76,9 @@ def runs() -> Iterator[None]:
         age(story.journal.path, NOW)
         os.chdir(RUNS)
         try:
-            yield
+            # Every disk has as much room: the picture of the directories is the same on all machines.
+            with patch.object(sizes, "_free", return_value=120 << 30):
+                yield
         finally:
             os.chdir(before)
             story.journal.close()
@@ -175,9 +179,18 @@ PICTURES = {
     "trash": ("", "refold-dark", ("X",)),
     "conversations": ("", "refold-dark", ("h",)),
     "conversation": ("", "refold-dark", ("h", "enter")),
+    "help": ("fix-date-parser", "refold-dark", ("question_mark",)),
+    "columns": ("", "refold-dark", ("C", "down", "down")),
+    "directories": ("", "refold-dark", ("D",)),
+    "copy-menu": ("fix-date-parser", "refold-dark", ("Y",)),
+    "mend-plan": ("index-photos", "refold-dark", ("d", "m")),
+    "trash-plan": ("", "refold-dark", ("down", "down", "down", "x")),
 }
 """By name: the run that is shown, the theme, and the keys that are pressed."""
-BESIDE = ("fork", "lineage", "compare", "search", "export", "trash", "conversations", "conversation")
+BESIDE = (
+    *("fork", "lineage", "compare", "search", "export", "trash", "conversations", "conversation"),
+    *("help", "columns", "directories", "copy-menu", "mend-plan", "trash-plan"),
+)
 """Those that stand two beside each other."""
 TRASHED = (
     ("translate-strings", "cancelled", "Translate the messages of the app.", 2),
