@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -162,7 +163,7 @@ def test_what_is_no_good_bundle_is_said(
         assert is_bundle(str(bad))
         for command in ("show", "state", "verify", "open"):
             assert main([command, str(bad)]) == 3, (command, number)
-            assert "not a whole bundle" in capsys.readouterr().err
+            assert "not a whole bundle (ask for it again: it may be cut off)" in capsys.readouterr().err
     newer = tmp_path / "newer.refold-bundle"
     with zipfile.ZipFile(newer, "w") as file:
         file.writestr("run/x.json", b"{}\n")
@@ -201,6 +202,21 @@ def test_a_bundle_is_packed_as_bundles_are(
         assert main(["show", str(path)]) == 3
         assert path.name in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.refold-bundle", "odd.refold-bundle"]
+
+
+def test_packing_that_is_damaged_is_said_without_names_of_our_own(bundle: Path, tmp_path: Path) -> None:
+    data = bytearray(bundle.read_bytes())
+    with zipfile.ZipFile(bundle) as file:
+        first = min(file.infolist(), key=lambda info: info.header_offset)
+    sizes = data[first.header_offset + 26 : first.header_offset + 30]
+    begin = first.header_offset + 30 + sum(struct.unpack("<HH", sizes))
+    data[begin : begin + 8] = b"\xff" * 8
+    bad = tmp_path / "bad.refold-bundle"
+    bad.write_bytes(data)
+    with pytest.raises(BadBundle) as raised:
+        open_bundle(bad, into=tmp_path)
+    assert str(raised.value).startswith(f"{bad}: not a whole bundle")
+    assert "error" not in str(raised.value).lower()
 
 
 def test_no_damage_is_anything_but_a_bad_bundle(bundle: Path, tmp_path: Path) -> None:

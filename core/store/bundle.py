@@ -86,7 +86,7 @@ def _unpacked(file: IO[bytes], path: Path, directory: Path) -> Opened:
             for info in members:
                 left -= _unpack(bundle, info, left, path, directory)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise _bad(path, f"not a whole bundle ({type(error).__name__})") from error
+        raise _bad(path, "not a whole bundle") from error
     except OSError as error:
         # What the file says of itself may send its reader to where nothing can be read.
         raise _bad(path, f"it cannot be read: {error.strerror or error}") from error
