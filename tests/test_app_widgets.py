@@ -22,6 +22,7 @@ from refold.app import keys, safe
 from refold.app.lines import Cell, Column, FixedRows, Line, RulerCell
 from refold.app.main import RefoldApp
 from refold.app.safe import Safe
+from refold.app.screens.run_pane import PaneTabs
 from refold.app.widgets.bars import ColumnHeader, TopBar
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import LineList
@@ -611,3 +612,15 @@ async def test_more_rows_than_there_are_may_be_asked_for_while_a_screen_is_arran
             width, height = widget.size
             drawn = widget.render_lines(Region(0, 0, width, height + 3))
             assert [strip.cell_length for strip in drawn] == [width] * (height + 3)
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (60, " 1 Record  2 State  3 Conversation  4 Changes  5 Raw "),
+        (45, "1 Record 2 State 3 Conversat 4 Changes 5 Raw "),
+        (30, "1 Record 2 St 3 Co 4 Ch 5 Ra "),
+    ],
+)
+def test_the_pane_in_sight_keeps_its_name_and_the_longest_others_are_cut(width: int, seen: str) -> None:
+    assert "".join(cell.text for cell in PaneTabs().line(width)) == seen

@@ -71,10 +71,9 @@ class PaneTabs(LineBar):
         self.refresh()
 
     def line(self, width: int) -> Line:
-        """The names with their keys, as many as fit."""
+        """The names with their keys, as much of them as fits."""
         cells: list[Cell] = []
-        for number, name in enumerate(PANES, 1):
-            lead, title = self._title(name, width)
+        for number, (name, (lead, title)) in enumerate(zip(PANES, self._titles(width), strict=True), 1):
             if name == self._active:
                 cells.append(Cell(Safe(f"{lead}{number} {title} "), "brand"))
             else:
@@ -84,20 +83,23 @@ class PaneTabs(LineBar):
     def on_click(self, event: events.Click) -> None:
         """Open the pane under the mouse."""
         start = 0
-        for name in PANES:
-            start += sum(map(len, self._title(name, self.size.width))) + 3
+        for name, (lead, title) in zip(PANES, self._titles(self.size.width), strict=True):
+            start += len(lead) + len(title) + 3
             if event.x < start:
                 self.post_message(self.Picked(name))
                 return
 
-    @staticmethod
-    def _title(name: str, width: int) -> tuple[str, str]:
-        """Give the blank before a name and the name, both as long as there is room."""
+    def _titles(self, width: int) -> list[tuple[str, str]]:
+        """Give each name and the blank before it: whole in sight, else the longest cut first."""
         room = width - sum(len(pane) + 3 for pane in PANES)
-        title = name.capitalize()
-        return " " if room >= len(PANES) else "", title if room >= 0 else title[
-            : max(1, width // len(PANES) - 3)
-        ]
+        lead = " " if room >= len(PANES) else ""
+        most = max(map(len, PANES))
+        while most > 1 and sum(self._length(name, most) + 3 for name in PANES) > width:
+            most -= 1
+        return [(lead, name.capitalize()[: self._length(name, most)]) for name in PANES]
+
+    def _length(self, name: PaneName, most: int) -> int:
+        return len(name) if name == self._active else min(len(name), most)
 
 
 class RunPane(Vertical):
