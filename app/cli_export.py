@@ -14,7 +14,7 @@ from refold.app.cli_run import item_at, open_run, target
 from refold.app.exporting import refuse, text_of, write
 from refold.app.present.units import plural
 from refold.app.settings import Settings
-from refold.core.errors import RefoldError
+from refold.core.errors import RefoldError, Refused
 from refold.core.redact import Redactor, explain
 from refold.core.store.export import Source, gathered
 
@@ -33,11 +33,13 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     Raises:
         NeedsFile: a bundle was asked for without a file.
         WholeRunsOnly: a bundle was asked for of the records up to some place.
-        Refused: the file is a run, or would be taken for one.
+        Refused: the file is a run, or would be taken for one, or Refold only looks.
         StoreError: the run cannot be read, or the file not be written.
     """
     wanted = target(arguments.run)
     out = None if arguments.output in (None, "-") else Path(arguments.output)
+    if out and settings.read_only:
+        raise Refused("export: refused with --read-only", remedy="leave --read-only out, or --output")
     if out is None and arguments.format == "bundle":
         raise NeedsFile("a bundle is not text", remedy="name a file with -o FILE")
     if wanted.place and arguments.format == "bundle":

@@ -140,6 +140,9 @@ def test_commands_that_write_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["--read-only", "fork", str(run)]) == 1
     assert "refused with --read-only" in capsys.readouterr().err
     assert main(["--read-only", "fork", str(run), "--at", "1", "--plan"]) == 0
+    assert main(["--read-only", "export", str(run), "-o", str(tmp_path / "one.md")]) == 1
+    assert "export: refused with --read-only" in capsys.readouterr().err
+    assert main(["--read-only", "export", str(run)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json"]
 
 
