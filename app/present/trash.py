@@ -189,7 +189,7 @@ def top(entries: Sequence[Entry], days: int) -> tuple[Line, Line]:
     """Say how much lies in the trash, and for how long."""
     size = units.size(sum(entry.bytes for entry in entries))
     left = (cell("trash  ", "strong"), cell(f"{units.plural(len(entries), 'run')} · {size}"))
-    right = (cell(f"kept for {units.plural(days, 'day')}; nothing is deleted by itself", "dim"),)
+    right = (cell(f"nothing is deleted by itself; a prune may, after {units.plural(days, 'day')}", "dim"),)
     return left, right
 
 
