@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from refold.core.formats.tolerant import Members, Node
@@ -74,10 +75,18 @@ class _Pairs:
         self.repeated: str | None = None
 
     def __call__(self, pairs: list[tuple[str, Node]]) -> Members:
-        if self.repeated is None and len({key for key, _ in pairs}) < len(pairs):
-            keys = [key for key, _ in pairs]
-            self.repeated = next(key for key in keys if keys.count(key) > 1)
+        if self.repeated is None:
+            self.repeated = _first_twice([key for key, _ in pairs])
         return Members(pairs)
+
+
+def _first_twice(keys: Sequence[str]) -> str | None:
+    """Give the first key that comes back; None where each stands once."""
+    if len(set(keys)) == len(keys):
+        return None
+    # An object may have millions of keys: they are counted once, not once for each.
+    times = Counter(keys)
+    return next(key for key in keys if times[key] > 1)
 
 
 def keys_and_words(line: bytes, shape: Shape) -> tuple[Remark, ...]:
@@ -96,7 +105,8 @@ def keys_and_words(line: bytes, shape: Shape) -> tuple[Remark, ...]:
     repeated = found.repeated
     if repeated is None and isinstance(outer, Members):
         folded = [key.lower() for key, _ in outer]
-        repeated = next((key for key, _ in outer if folded.count(key.lower()) > 1), None)
+        twice = _first_twice(folded)
+        repeated = None if twice is None else outer[folded.index(twice)][0]
     odd: dict[str, Remark] = {}
     if repeated is not None:
         odd["E_DUP_KEY"] = Remark("E_DUP_KEY", 0, len(line), repr(_short(repeated)))

@@ -379,6 +379,7 @@ def test_a_remark_points_at_its_bytes() -> None:
         (b'{"seq":1,"seq":2}', "'seq'"),
         (b'{"a":{"b":[{"c":1,"d":2,"c":3}]}}', "'c'"),
         (b'{"seq":1,"Seq":2}', "'seq'"),
+        (b'{"b":1,"Seq":2,"seq":3,"B":4}', "'b'"),
         (b'{"a":{"x":1,"X":2}}', None),
         (b'{"a":"\\"seq\\":1,\\"seq\\":2"}', None),
         (b'{"a":1,"b":{"a":1}}', None),
@@ -390,6 +391,14 @@ def test_a_remark_points_at_its_bytes() -> None:
 def test_a_key_that_stands_twice(line: bytes, key: str | None) -> None:
     found = [remark.reason for remark in keys_and_words(line, "anything") if remark.code == "E_DUP_KEY"]
     assert found == ([] if key is None else [key])
+
+
+def test_what_telling_a_repeated_key_costs_grows_with_the_keys_alone() -> None:
+    # Counted anew for each key, this line takes an hour.
+    keys = ",".join(f'"k{number}":1' for number in range(300_000))
+    for line, key in ((f'{{"x":{{{keys},"k299999":2}}}}', "k299999"), (f'{{{keys},"K299999":2}}', "k299999")):
+        (found,) = keys_and_words(line.encode(), "anything")
+        assert (found.code, found.reason) == ("E_DUP_KEY", repr(key))
 
 
 NEUTRAL = record_shape(neutral=True, native=False)
