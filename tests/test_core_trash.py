@@ -622,6 +622,41 @@ def test_deleting_one_of_two_copies_leaves_the_notes_to_the_other(runs: Path, tm
     assert starred(store) == []
 
 
+def test_deleting_runs_without_notes_looks_at_no_other_entry(runs: Path, tmp_path: Path) -> None:
+    store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
+    star(store, runs / "ab.json", "noted")
+    carry_out(plan_for(run))
+    carry_out(plan_for(runs / "ab.json"))
+    of = {entry.id: entry for entry in entries([runs])}
+    listed: list[str] = []
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.listdir":
+            listed.append(str(arguments[0]))
+
+    sys.addaudithook(lambda event, arguments: note(event, arguments) if watching else None)
+    watching = True
+    delete(of["a"], store)
+    watching = False
+    assert str(tmp_path / "notes") in listed
+    assert of["ab"].path not in listed
+    delete(of["ab"], store)
+    assert starred(store) == []
+
+
+def test_notes_are_told_by_the_place_of_their_run(runs: Path, tmp_path: Path) -> None:
+    store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
+    assert not store.has_any(run)
+    star(store, run, "first")
+    generate.write(run, generate.journal(records=3, run_id="second"))
+    star(store, run, "second")
+    own = store.path_of(run)
+    assert store.has_any(run)
+    assert not store.has_any(runs / "ab.json")
+    own.unlink()
+    assert store.has_any(run)
+
+
 def test_deleting_a_run_directory_takes_its_notes(tmp_path: Path) -> None:
     store = NotesStore(tmp_path / "notes")
     run = make("04-tail-tool-started", tmp_path / "rivumi")

@@ -231,15 +231,27 @@ class NotesStore:
         if not self.directory.is_dir():
             return
         with self._alone():
-            own = self.path_of(run)
-            for name in os.listdir(self.directory):  # noqa: PTH208 - names
-                kept_here = name == own.name or (is_aside(name) and name.startswith(f"{own.stem}."))
-                if not kept_here:
-                    continue
+            for name in self._kept_for(run):
                 values = self._permitted(name)
                 if values and (values.get("prefix_sha256") or "") == prefix:
                     (self.directory / name).unlink(missing_ok=True)
             self._known = (0, {})
+
+    def has_any(self, run: Path) -> bool:
+        """Say whether anything is noted about a run that lies, or lay, at this path; no notes are read.
+
+        Raises:
+            OSError: the directory of notes cannot be listed.
+        """
+        return self.directory.is_dir() and bool(self._kept_for(run))
+
+    def _kept_for(self, run: Path) -> list[str]:
+        """Give the names of the files that note runs of this path."""
+        own = self.path_of(run)
+        names = os.listdir(self.directory)  # noqa: PTH208 - names
+        return [
+            name for name in names if name == own.name or (is_aside(name) and name.startswith(f"{own.stem}."))
+        ]
 
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
         """Give the file that notes a run and what it says: by its path, else by its first line.

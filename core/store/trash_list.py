@@ -263,18 +263,22 @@ def _forget_notes(notes: NotesStore, entry: Entry, place: Path) -> None:
     if not entry.parts or entry.parts[0].kind != "run":
         return
     home = Path(entry.home)
-    prefix = prefix_of(place / entry.parts[0].name)
-    if os.path.lexists(home) and prefix_of(home) in ("", prefix):
-        return
-    if any(_is_same(each, home, prefix) for each in place.parent.iterdir() if each != place):
-        return
     with contextlib.suppress(StoreError, OSError):
-        notes.forget(home, prefix)
+        if not notes.has_any(home):
+            # Of most runs nothing is noted: no other entry need be looked at.
+            return
+        prefix = prefix_of(place / entry.parts[0].name)
+        if os.path.lexists(home) and prefix_of(home) in ("", prefix):
+            return
+        if not any(_is_same(each, home, prefix) for each in place.parent.iterdir() if each != place):
+            notes.forget(home, prefix)
 
 
 def _is_same(other: Path, home: Path, prefix: str) -> bool:
     """Say whether another entry holds the same run, which may yet be put back."""
-    entry = entry_at(other) if not other.name.startswith(DELETING) else None
+    if other.name.startswith(DELETING) or not os.path.lexists(other / home.name):
+        return False
+    entry = entry_at(other)
     if entry is None or not entry.parts or entry.parts[0].kind != "run" or Path(entry.home) != home:
         return False
     return prefix_of(other / entry.parts[0].name) == prefix
