@@ -6,6 +6,7 @@ resume is what `core.resume` decides, and about a fork what the index allows: no
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, Literal, TypeAlias
@@ -199,7 +200,8 @@ def with_rewritten(
     post: Postmortem, finding: Finding, timeline: Timeline, peek: Callable[[int, int], bytes]
 ) -> Postmortem:
     """Give the same for a run that is no longer what was seen of it before."""
-    at = next((item for item in range(timeline.items) if timeline.span(item).end > finding.start), -1)
+    at = bisect_right(range(timeline.items), finding.start, key=lambda item: timeline.span(item).end)
+    at = at if at < timeline.items else -1
     first = Damage(finding, at, peek(finding.start, min(PEEK, finding.end - finding.start)), finding.start)
     happened = f"{post.verdict.happened} Beware: {finding.message}."
     return msgspec.structs.replace(

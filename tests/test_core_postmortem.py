@@ -19,8 +19,9 @@ from refold.app import demo
 from refold.app.demo_runs import KILLED
 from refold.core.errors import RefoldError
 from refold.core.findings import UNPAIRED
-from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped
+from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped, with_rewritten
 from refold.core.resume import Effect
+from refold.core.rewritten import Rewritten, rewritten_finding
 from refold.core.rivumi.postmortem import explain_session
 from refold.core.store.lock import RunLock
 from refold.core.store.postmortem import known_of
@@ -307,3 +308,17 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         demo.make(Path(scratch), NOW)
         TABLE.write_text(table(Path(scratch)))
+
+
+def test_rewritten_history_stands_at_the_item_whose_bytes_it_begins_in() -> None:
+    for path in fixtures():
+        post = explain(path)
+        with RunReader.open(path, hint="fisk-ai") as reader:
+            timeline = reader.index_all()
+            ends = [timeline.span(item).end for item in range(timeline.items)]
+            for start in range(0, reader.size + 2, 7):
+                found = Rewritten(start, start + 1, 1, 1, reader.size, reader.size)
+                finding = rewritten_finding(timeline, found)
+                first = with_rewritten(post, finding, timeline, reader.bytes_at).damage[0]
+                expected = next((item for item, end in enumerate(ends) if end > start), -1)
+                assert first.item == expected, (path.name, start)
