@@ -199,3 +199,16 @@ def test_what_is_known_of_runs_that_are_gone_is_cut_from_the_cache(place: Place)
         sizes.append((place.cache / "notes.cache").stat().st_size)
         path.unlink()
     assert sizes[1:] == [sizes[1]] * 8
+
+
+def test_a_renamed_run_has_its_notes_by_its_first_line_and_without_one_those_of_nobody(place: Place) -> None:
+    empty = place.runs / "empty.json"
+    empty.write_bytes(b"")
+    place.store.update(empty, naming("nothing yet"))
+    run = place.run("a")
+    place.store.update(run, starring(on=True))
+    moved = run.rename(place.runs / "b.json")
+    index = place.index(cached=False)
+    assert index.kept(RunSummary("b", str(moved), problems=("E_FOREIGN_RUN",))).star
+    gone = RunSummary("gone", str(place.runs / "gone.json"), problems=("E_FOREIGN_RUN",))
+    assert not index.kept(gone)

@@ -85,7 +85,7 @@ class KeptIndex:
         self._entries: dict[str, _Entry] = {}
         self._by_path: dict[str, _Entry] = {}
         self._by_base: dict[str, list[_Entry]] = {}
-        self._useful: list[_Entry] = []
+        self._by_prefix: dict[str, Kept] = {}
         self._nameless: dict[str, Kept] = {}
         self._state = _NOWHERE
         self._real: dict[str, str] = {}
@@ -148,11 +148,10 @@ class KeptIndex:
         entry = self._by_path.get(path)
         if entry is not None and not entry.prefix:
             return entry.kept
-        others: Sequence[_Entry] = self._by_base.get(path.rpartition("/")[2], ())
-        if "E_FOREIGN_RUN" in run.problems:
-            # Its file is called otherwise than it was: so may the one that was noted have been.
-            others = self._useful
-        if entry is None and not others:
+        others = self._by_base.get(path.rpartition("/")[2], ())
+        # Its file is called otherwise than it was: so may the one that was noted have been.
+        renamed = "E_FOREIGN_RUN" in run.problems and bool(self._by_prefix)
+        if entry is None and not others and not renamed:
             return self._unread(run)
         known = self._checked.get(path)
         if known is None or known[:2] != (run.size, run.updated):
@@ -160,6 +159,8 @@ class KeptIndex:
             self._must_save = True
         if entry is not None and known.prefix in ("", entry.prefix):
             return entry.kept
+        if renamed:
+            return self._by_prefix.get(known.prefix, NOTHING)
         return next((other.kept for other in others if other.prefix == known.prefix), NOTHING)
 
     def _unread(self, run: RunSummary) -> Kept:
@@ -269,15 +270,17 @@ class KeptIndex:
 
     def _take(self, entries: dict[str, _Entry]) -> None:
         self._entries = entries
-        useful = self._useful = [entry for entry in entries.values() if entry.kept and entry.path]
+        useful = [entry for entry in entries.values() if entry.kept and entry.path]
         self._nameless = {e.name: e.kept for e in entries.values() if e.kept.trouble and not e.path}
-        self._by_path = {}
+        self._by_path, self._by_prefix = {}, {}
         by_base: dict[str, list[_Entry]] = defaultdict(list)
         for entry in useful:
             before = self._by_path.get(entry.path)
             if before is None or len(entry.name) < len(before.name):
                 self._by_path[entry.path] = entry
             by_base[entry.path.rpartition("/")[2]].append(entry)
+            if entry.prefix:
+                self._by_prefix.setdefault(entry.prefix, entry.kept)
         self._by_base = dict(by_base)
 
     def _real_path(self, path: str) -> str:
