@@ -59,10 +59,16 @@ async def _picture(source: Source, stand: Stand, settings: Settings) -> str:
 
 
 async def _at_rest(screen: _Pictured, pilot: Pilot[None], title: Safe) -> str:
-    """Give the picture once the run is read and nothing on the screen changes any more."""
+    """Give the picture once the run is read and nothing on the screen changes any more.
+
+    Raises:
+        StoreError: the screen ended before, of a fault: no run would be read any more.
+    """
     svg, same, looks = "", 0, 0
     while same < _SAME and looks < _MOST:
         await pilot.pause(_LOOK)
+        if not pilot.app.is_running:
+            raise StoreError("the picture was not drawn: the screen of the run ended before it was read")
         if not screen.stands():
             continue
         now = pilot.app.export_screenshot(title=title)

@@ -20,7 +20,7 @@ from refold.app import themes
 from refold.app.cli import main
 from refold.app.forking import notes_of
 from refold.app.main import RefoldApp
-from refold.app.picturing import picture
+from refold.app.picturing import _Pictured, picture
 from refold.app.present.view import View
 from refold.app.screens.export import ExportScreen
 from refold.app.screens.run import RunScreen
@@ -145,6 +145,15 @@ def test_the_command_line_draws_the_screen_at_a_record(run: Path, capsys: pytest
         assert any(f"seq {seq} /" in row for row in rows), rows
         assert any(f"{kind}  seq" in row for row in rows), rows
         assert max(map(len, rows)) == 120
+
+
+def test_a_screen_that_ends_before_it_was_read_is_said_and_not_waited_for(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunScreen, "on_screen_resume", lambda screen: screen.app.exit(), raising=False)
+    monkeypatch.setattr(_Pictured, "stands", lambda _: False)
+    assert main(["export", str(run), "--format", "svg"]) != 0
+    assert "the picture was not drawn" in capsys.readouterr().err
 
 
 def test_only_a_picture_imports_textual(run: Path) -> None:
