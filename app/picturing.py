@@ -38,7 +38,8 @@ _MOST: Final = 60
 def picture(source: Source, stand: Stand, settings: Settings) -> str:
     """Draw the screen of a run. Blocks, and is for a thread on which no event loop runs.
 
-    What the picture replaces is counted by the redactor of the source.
+    What the picture replaces is counted by the redactor of the source;
+    what its `watch` raises ends the drawing.
 
     Args:
         source: The run, and what takes the secrets out of it.
@@ -53,12 +54,12 @@ async def _picture(source: Source, stand: Stand, settings: Settings) -> str:
     title = line(f"refold · {source.redactor.another().text(source.reader.run_id)}", 80)
     app = _Studio(settings, lambda: screen)
     async with app.run_test(size=stand.size) as pilot:
-        svg = await _at_rest(screen, pilot, title)
+        svg = await _at_rest(screen, pilot, title, source)
     source.redactor.counts += screen.hidden
     return without_network(svg)
 
 
-async def _at_rest(screen: _Pictured, pilot: Pilot[None], title: Safe) -> str:
+async def _at_rest(screen: _Pictured, pilot: Pilot[None], title: Safe, source: Source) -> str:
     """Give the picture once the run is read and nothing on the screen changes any more.
 
     Raises:
@@ -67,6 +68,7 @@ async def _at_rest(screen: _Pictured, pilot: Pilot[None], title: Safe) -> str:
     svg, same, looks = "", 0, 0
     while same < _SAME and looks < _MOST:
         await pilot.pause(_LOOK)
+        source.watch(0)
         if not pilot.app.is_running:
             raise StoreError("the picture was not drawn: the screen of the run ended before it was read")
         if not screen.stands():

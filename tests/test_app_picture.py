@@ -22,7 +22,7 @@ from refold.app.forking import notes_of
 from refold.app.main import RefoldApp
 from refold.app.picturing import _Pictured, picture
 from refold.app.present.view import View
-from refold.app.screens.export import ExportScreen
+from refold.app.screens.export import ExportScreen, Stopped
 from refold.app.screens.run import RunScreen
 from refold.app.screens.run_pane import PaneName
 from refold.app.screens.runs import RunsScreen
@@ -154,6 +154,16 @@ def test_a_screen_that_ends_before_it_was_read_is_said_and_not_waited_for(
     monkeypatch.setattr(_Pictured, "stands", lambda _: False)
     assert main(["export", str(run), "--format", "svg"]) != 0
     assert "the picture was not drawn" in capsys.readouterr().err
+
+
+def test_whoever_stops_the_export_stops_the_drawing(run: Path, tmp_path: Path) -> None:
+    def stopped(_: int) -> None:
+        raise Stopped
+
+    with RunReader.open(run, hint="fisk-ai") as reader:
+        reader.index_all()
+        with pytest.raises(Stopped):
+            picture(Source(reader, Redactor(), watch=stopped), AS_PRINTED, settings(tmp_path / "own"))
 
 
 def test_only_a_picture_imports_textual(run: Path) -> None:
