@@ -41,6 +41,7 @@ def test_it_runs_and_goes_on_from_every_record(notes: Path) -> None:
         again = run(sys.executable, notes, cwd=home)
         if kept == 4:
             assert "write_file (call-1): outcome unknown" in again.stderr
+            assert (again.returncode, again.stderr.count("\n")) == (1, 1)
         else:
             assert again.stdout == "completed out.txt is written.\n", again.stderr
             assert JournalStore(home / "runs").load("notes").counters.tool_calls == 2

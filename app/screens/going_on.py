@@ -68,7 +68,7 @@ class GoingOnScreen(SharingScreen):
 
         compared = await aside(lambda: beside_parent(chosen.path, chosen.hint, chosen.settings))
         if compared is None:
-            self.notify(f"{chosen.path.stem} was forked from no run that is here.")
+            self.notify(f"{chosen.path.stem} was forked from no run that is here. Mark two to compare them.")
         elif self.app.screen is self:
             self.app.push_screen(compared.screen(chosen.settings))
 

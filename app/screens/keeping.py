@@ -110,7 +110,7 @@ class KeepingScreen(GoingOnScreen):
         if self.app.screen is self and not self.query_one(PromptBar).is_open:
             text = self._unsaved.pop(_key(what, chosen, record), text)
             self._show_prompt(what, text, chosen, record)
-            self.query_one(PromptBar).remark(Safe("words" if what == "tags" else "empty takes it away"))
+            self.query_one(PromptBar).remark(Safe("its tags" if what == "tags" else "empty takes it away"))
 
     def _show_prompt(self, what: str, text: str, chosen: Chosen, record: RecordHere | None) -> None:
         self._noting = (chosen, record)
@@ -141,7 +141,7 @@ class KeepingScreen(GoingOnScreen):
 
         def change() -> Change:
             if what == "tags":
-                return tagging(words_of(text), anew=True)
+                return tagging([word.removeprefix("+") for word in words_of(text)], anew=True)
             if what == "name":
                 return naming(text)
             if record is None:

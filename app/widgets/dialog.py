@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import events
+from textual.await_complete import AwaitComplete
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
@@ -26,6 +27,11 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
         self.app.clear_notifications()
         for screen in self.app.screen_stack[:-1]:
             screen.query(Toast).remove()
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Go, and take away what was told meanwhile: it speaks of what is decided now."""
+        self.app.clear_notifications()
+        return super().dismiss(result)
 
     async def on_click(self, event: events.Click) -> None:
         """Open the palette where the title is clicked: what the keys below have no room for is there."""

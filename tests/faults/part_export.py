@@ -40,13 +40,17 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         ("G18", "texts without a secret that stay as they are", _clean, CLEAN),
     )
     # A number of five thousand digits is JSON, whatever the interpreter thinks of it.
+    most_digits = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
-    with scratch() as directory:
-        work: list[Work] = [
-            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, most=most[share]))
-            for name, what, act, most in whats
-        ]
-        yield from carry_out(work, seconds)
+    try:
+        with scratch() as directory:
+            work: list[Work] = [
+                (Goal(name, what, seed=seed), functools.partial(act, directory=directory, most=most[share]))
+                for name, what, act, most in whats
+            ]
+            yield from carry_out(work, seconds)
+    finally:
+        sys.set_int_max_str_digits(most_digits)
 
 
 def _parse(goal: Goal, directory: Path, most: int) -> None:
