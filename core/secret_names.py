@@ -61,8 +61,11 @@ _KEYS: Final = (
 )
 """What stands before a key that is secret, with a dash or a space between or without."""
 _VALUE: Final = re.compile(
-    r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|[:：]|>(?=[^\s<>])|[ \t](?=[\"']))[ \t]{0,8}\\{0,8}"
-    r"(?:\"(?P<double>[^\"\n]{1,4096}+)|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
+    r"\\{0,8}[\"'`]?\]?[ \t]{0,8}(?P<sep>:=|=>|==?|[:：]|>(?=[^\s<>])|[ \t](?=[\"']))"
+    r"[ \t]{0,8}(?P<escaped>\\{1,8})?"
+    # Between quotes that are not escaped themselves, one that is escaped belongs to the value.
+    r"(?:\"(?P<double>(?(escaped)[^\"\n]{1,4096}+|(?:[^\"\\\n]|\\[^\n]?){1,4096}+))"
+    r"|'(?P<single>[^'\n]{1,4096}+)|`(?P<back>[^`\n]{1,4096}+)"
     r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+))",
     re.ASCII,
 )

@@ -273,3 +273,10 @@ def test_what_was_replaced_is_said() -> None:
     assert explain(redactor.counts) == "3 secrets were replaced: 2 × github token, 1 × password"
     assert explain(Redactor().counts) == "nothing in it looked like a secret"
     assert Redactor(on=False).text(TOKEN) == TOKEN
+
+
+def test_a_password_with_a_quote_in_it_leaves_nothing_behind_in_a_record_that_is_not_read_whole() -> None:
+    filling = "x" * (WINDOW + 2 * LONGEST)
+    record = json.dumps({"a": filling, "password": 'Zq9},{more"tail9', "b": filling}).encode()
+    shared = b"".join(Redactor().pieces(record[at : at + 65_536] for at in range(0, len(record), 65_536)))
+    assert json.loads(shared) == {"a": filling, "password": "[redacted: password]", "b": filling}
