@@ -46,6 +46,10 @@ _LONGEST_NAME: Final = 200
 _OPENINGS: Final = ("{", "[")
 _DEEPEST: Final = 10_000
 """Below so many levels keys are no longer told from values; the shapes are still found."""
+_WITHIN: Final = 8
+"""In so many strings within each other keys are told: each is read again for every one around it, the quotes
+of a placeholder double in each, and where escapes are spelled as numbers a line holds hundreds of them. Below
+that the shapes are still found."""
 
 
 def placeholder(kind: str) -> str:
@@ -275,12 +279,13 @@ def _looked_at(text: str) -> Iterator[Found]:
             yield Found(start, end, span.kind)
 
 
-def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
+def _in_json(text: str, *, closely: bool, within: int = 0) -> Iterator[Found]:
     """Find secrets in the strings of a JSON text, knowing the key that each stands behind.
 
     Args:
         text: what may be JSON.
         closely: look into the strings too, not only at their keys.
+        within: in how many strings of JSON it lies.
     """
     keys: list[str] = [""]
     key = name = ""
@@ -294,7 +299,7 @@ def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
                 if closely:
                     yield from _shifted(_looked_at(inner), start + 1)
             else:
-                yield from _of_string(inner, key, name, start + 1, closely=closely)
+                yield from _of_string(inner, key, name, start + 1, closely=closely, within=within)
                 if key.lower() in _NAMES and len(inner) <= _LONGEST_NAME:
                     name = _read(inner)
         elif text[start] in "{[":
@@ -308,7 +313,7 @@ def _in_json(text: str, *, closely: bool) -> Iterator[Found]:
             yield Found(start, token.end(), "password", '"')
 
 
-def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) -> Iterator[Found]:
+def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool, within: int) -> Iterator[Found]:
     """Find secrets in one string value; behind some keys it is one as a whole."""
     for behind in (key, name if key.lower() in _VALUES else ""):
         if stands_behind(behind):
@@ -318,10 +323,10 @@ def _of_string(inner: str, key: str, name: str, start: int, *, closely: bool) ->
                 return
     if closely:
         yield from _shifted(_looked_at(inner), start)
-        if inner.lstrip()[:1] in _OPENINGS:
+        if within < _WITHIN and inner.lstrip()[:1] in _OPENINGS:
             # JSON in a string: its values have keys too, and their quotes are escaped twice.
             origin: Callable[[int], int] | None = None
-            for span in _in_json(_read(inner), closely=True):
+            for span in _in_json(_read(inner), closely=True, within=within + 1):
                 origin = origin or _Origins(inner).origin
                 quote = json.dumps(span.quote)[1:-1]
                 yield Found(start + origin(span.start), start + origin(span.end), span.kind, quote)

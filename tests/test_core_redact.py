@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -51,6 +53,45 @@ def test_escapes_hide_nothing(seed: int) -> None:
         assert b'"n":1.50e3' in left
         damaged = Redactor().line(raw.partition(b',"n"')[0])
         assert secret.core not in json.loads(damaged + b"}")["a"]
+
+
+def test_a_key_tells_its_value_eight_strings_deep() -> None:
+    value: Json = {"pin": 12, "password": 48151623}
+    for _ in range(8):
+        value = [json.dumps(value)]
+    # Beside what looks like a secret at once: else nobody looks so deep.
+    left = json.loads(Redactor().line(json.dumps([value, TOKEN]).encode()))[0]
+    for _ in range(8):
+        left = json.loads(left[0])
+    assert left == {"pin": 12, "password": "[redacted: password]"}
+
+
+def test_json_in_strings_takes_no_more_of_the_stack_the_deeper_it_lies() -> None:
+    # Each escape is spelled by its number: a level is five characters longer than the one around it.
+    inner = "".join(f"[\\{'u005c' * level}u0022" for level in range(120))
+    raw = f'["{TOKEN}","{inner}"]'.encode()
+    assert json.loads(raw)[0] == TOKEN
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 100)
+    try:
+        left = Redactor().line(raw)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert left == raw.replace(TOKEN.encode(), b"[redacted: github token]")
+
+
+def test_what_is_put_for_a_number_is_no_longer_the_deeper_it_lies() -> None:
+    quotes = [f"\\{'u005c' * level}u0022" for level in range(21)]
+    inner = "".join(f"[{quote}" for quote in quotes[:20])
+    inner += f"{{{quotes[20]}password{quotes[20]}:48151623}}" + "".join(
+        f"{quote}]" for quote in quotes[19::-1]
+    )
+    raw = json.dumps([TOKEN, "text"]).replace("text", inner).encode()
+    value = json.loads(raw)[1]
+    for _ in range(20):
+        value = json.loads(value)[0]
+    assert json.loads(value) == {"password": 48151623}
+    assert len(Redactor().line(raw)) < 2 * len(raw)
 
 
 def test_values_behind_telling_keys_go_whatever_they_are() -> None:
