@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
@@ -155,12 +156,12 @@ def edits_of(name: str, arguments: Json) -> tuple[Edit, ...]:
 
 
 def editing(name: str, arguments: Json) -> Generator[None, None, tuple[Edit, ...]]:
-    """Give the same in small steps: a patch may be long."""
+    """Give the same in small steps: a patch may be long, and a list of edits too."""
     words = _words(name[:200])
     if isinstance(arguments, str):
         reading: Iterable[Edit | None] = _patched(arguments, "") if words & _CHANGES else ()
     elif isinstance(arguments, dict):
-        given = {_plain_key(key[:100]): value for key, value in list(arguments.items())[:200]}
+        given = {_plain_key(key[:100]): value for key, value in islice(arguments.items(), 200)}
         dry = given.get("dryrun") is True or given.get("preview") is True
         reading = () if dry else _read(words, given)
     else:
@@ -188,7 +189,7 @@ def _plain_key(key: str) -> str:
     return _KEY.sub("", key.lower())
 
 
-def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit | None]:
+def _read(words: frozenset[str], given: Mapping[str, Json]) -> Generator[Edit | None, None, None]:
     """Read the edits of a call; None stands for work without one."""
     path = _text(given, _PATHS)
     command = given.get("command")
@@ -211,7 +212,7 @@ def _read(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit | N
         yield from _many(words, given)
     elif replaced := _replaced(path, given, words):
         yield from replaced
-    elif listed := tuple(_listed(path, given, words)):
+    elif listed := (yield from _listed(path, given, words)):
         yield from listed
     elif "newsource" in given and ("notebookpath" in given or words & {"notebook", "cell"}):
         yield _cell(path, given)
@@ -284,14 +285,20 @@ def _moved(given: Mapping[str, Json]) -> Iterator[Edit]:
         yield Move(source, target)
 
 
+def _inner(item: Mapping[str, Json]) -> dict[str, Json]:
+    """Give what one of several edits was given, by plain names."""
+    return {_plain_key(name[:100]): value for name, value in islice(item.items(), 50)}
+
+
 def _many(words: frozenset[str], given: Mapping[str, Json]) -> Iterator[Edit | None]:
     """Several files in one call."""
     for key in ("files", *_LISTS):
         items = given.get(key)
         if isinstance(items, list) and any(isinstance(item, dict) for item in items):
             for item in items[:MOST]:
+                yield None
                 if isinstance(item, dict):
-                    inner = {_plain_key(name[:100]): value for name, value in list(item.items())[:50]}
+                    inner = _inner(item)
                     if _text(inner, _PATHS) is not None:
                         yield from _read(words, inner)
             return
@@ -319,15 +326,18 @@ def _replace(path: str, old: str, new: str, given: Mapping[str, Json]) -> Edit:
     return Replace(path, old, new, every=any(given.get(key) is True for key in _EVERY))
 
 
-def _listed(path: str, given: Mapping[str, Json], words: frozenset[str]) -> Iterator[Edit]:
+def _listed(path: str, given: Mapping[str, Json], words: frozenset[str]) -> Generator[None, None, list[Edit]]:
+    found: list[Edit] = []
     for key in _LISTS:
         items = given.get(key)
         if not isinstance(items, list):
             continue
         for item in items[:MOST]:
+            yield
             if isinstance(item, dict):
-                inner = {_plain_key(name[:100]): value for name, value in list(item.items())[:50]}
-                yield from _replaced(_text(inner, _PATHS) or path, inner, words)
+                inner = _inner(item)
+                found += _replaced(_text(inner, _PATHS) or path, inner, words)
+    return found
 
 
 def _cell(path: str, given: Mapping[str, Json]) -> Edit:

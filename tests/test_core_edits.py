@@ -472,6 +472,15 @@ def test_a_patch_is_read_in_small_steps(begins: str) -> None:
     assert edit.hunks[-1].old.count("\n") >= 9_000
 
 
+@pytest.mark.parametrize("path", [{"path": "a.py"}, {}])
+def test_a_list_of_edits_is_read_in_small_steps(path: dict[str, Json]) -> None:
+    items: list[Json] = [{"verse": number} for number in range(900)]
+    items.append({"path": "a.py", "old_string": "one", "new_string": "two"})
+    given: dict[str, Json] = {**path, "edits": items}
+    assert sum(1 for _ in editing("multi_edit", given)) >= len(items)
+    assert edits_of("multi_edit", given) == (Replace("a.py", "one", "two"),)
+
+
 def test_a_patch_is_laid_in_small_steps() -> None:
     hunks = tuple(Hunk(f"{at}\n", f"{at}!\n", at + 1) for at in range(400))
     whole = Holding("f")
