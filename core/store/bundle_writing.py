@@ -97,25 +97,16 @@ def _write_lines(out: IO[bytes], source: Source, end: int | None = None) -> None
         source: the run.
         end: bytes of the file beyond which it has grown since.
     """
-    reader = source.reader
-    at = 0
-    for line in reader.lines():
+    for line in source.reader.lines():
         stop = line.offset + line.length
         if end is not None and line.offset >= end:
             break
         stop = stop if end is None else min(stop, end)
-        source.watch(at)
-        # Blank lines are no items but bytes of the file.
-        out.write(reader.bytes_at(at, line.offset - at))
+        source.watch(line.offset)
         for piece in source.redactor.pieces(_parts(source, line.offset, stop)):
             out.write(piece)
         ends = line.terminated and stop != end
         out.write(b"\n" * ends)
-        at = stop + ends
-    last = reader.size if end is None else end
-    if at < last:
-        for piece in source.redactor.pieces(_parts(source, at, last)):
-            out.write(piece)
 
 
 def _parts(source: Source, start: int, end: int) -> Iterator[bytes]:
