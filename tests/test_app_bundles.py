@@ -297,6 +297,9 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, bundle: Path, tm
         ("run/../../x.json", 0o10, '{"bundle":1}', "writes no such file"),
         ("run/x.json", 0o12, '{"bundle":1}', "writes no such file"),
         ("run/x.json", 0o10, '{"bundle":-1}', "changed after it was made"),
+        pytest.param(
+            "run/x.json", 0o10, f'{{"bundle":{"9" * 4000}}}', "changed after it was made", id="digits"
+        ),
     ],
 )
 def test_a_hostile_bundle_is_refused_with_a_remedy_of_its_own(
@@ -311,6 +314,7 @@ def test_a_hostile_bundle_is_refused_with_a_remedy_of_its_own(
     with pytest.raises(BadBundle) as refused:
         open_bundle(path, into=tmp_path)
     assert remedy in refused.value.remedy
+    assert len(str(refused.value)) < len(str(path)) + 100
 
 
 def test_a_bundle_with_an_empty_journal_says_so(tmp_path: Path) -> None:

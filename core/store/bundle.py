@@ -24,6 +24,7 @@ _LEAST_RUN: Final = 256 << 20
 _SQUEEZED: Final = 100
 """A run is packed to a hundredth of its size at best, or it is small: more is a trap."""
 _MOST_MEMBERS: Final = MOST_RUNS * len(FILES)
+_LARGEST_VERSION: Final = 1_000_000
 _PIECE: Final = 1 << 20
 
 _NO_BUNDLE: Final = "'refold export RUN --format bundle' writes no such file: ask who made it, and how"
@@ -163,10 +164,8 @@ def _manifest(data: bytes, path: Path) -> dict[str, Json]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise _bad(path, "its manifest cannot be read", _OTHERWISE) from error
     version = manifest.get("bundle")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise _bad(path, "its manifest names no version", _OTHERWISE)
-    if version < 1:
-        raise _bad(path, f"its manifest names the version {version}, which no bundle has", _OTHERWISE)
+    if not isinstance(version, int) or isinstance(version, bool) or not 0 < version <= _LARGEST_VERSION:
+        raise _bad(path, "its manifest names no version that a bundle may have", _OTHERWISE)
     if version > VERSION:
         raise BadBundle(
             f"{shown(path)}: a bundle of version {version}, and {VERSION} is read", remedy="update Refold"
