@@ -172,7 +172,7 @@ def _export(parser: Parser) -> None:
     parser.epilog = (
         "examples:\n  refold export billing-sweep --format html -o sweep.html\n"
         "  refold export billing-sweep@14 --format jsonl | jq .\n"
-        "  refold export nightly-0712 --format bundle -o nightly.zip"
+        "  refold export nightly-audit --format bundle -o nightly.refold-bundle"
     )
     parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
     parser.add_argument(
