@@ -90,7 +90,7 @@ def test_a_record_shows_the_edits_of_its_calls_and_what_became_of_them(reading: 
 
 def test_what_did_not_happen_says_so(reading: Reading) -> None:
     text = said(reading, 7)
-    assert "replace_text  ✗ failed at seq 9: it changed nothing" in text
+    assert "replace_text  ✗ failed at seq 9: not counted as a change" in text
     assert "write_file  ✗ denied at seq 10: it changed nothing" in text
     assert "delete_file  ? no result recorded: outcome unknown" in said(reading, 15)
     assert "no result yet" in "\n".join(

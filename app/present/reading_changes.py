@@ -97,7 +97,7 @@ class ReadingChanges(ABC):
             return Fate("·" if held else "?", words, "dim" if held else "warn")
         seq = timeline.seq(end)
         if timeline.is_error(end):
-            return Fate("✗", f"failed at seq {seq}: it changed nothing", "problem")
+            return Fate("✗", f"failed at seq {seq}: not counted as a change", "problem")
         if self.reader.denied(end, _DENIAL):
             return Fate("✗", f"denied at seq {seq}: it changed nothing", "warn")
         return Fate("✓", f"done at seq {seq}", "good", happened=True)

@@ -270,7 +270,7 @@ class SessionReading(Reading):
             words_ = "started, no end yet" if held else "started, no end recorded: outcome unknown"
             return Fate("·" if held else "?", words_, "dim" if held else "warn")
         if now.state == "failed":
-            return Fate("✗", f"failed at seq {now.ended}: it changed nothing", "problem")
+            return Fate("✗", f"failed at seq {now.ended}: not counted as a change", "problem")
         return Fate("✓", f"done at seq {now.ended}", "good", happened=True)
 
     def _waiting(self, item: int) -> Sequence[Place]:
