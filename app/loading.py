@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
+STILL_READING: Final = "The run is still being read."
+"""Said of what has to wait until it is."""
 SLICE = 0.002
 """Seconds that one slice holds the loop; keys and painting have their turn after each."""
 

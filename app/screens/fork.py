@@ -16,7 +16,7 @@ from refold.app import keys
 from refold.app.failure import words
 from refold.app.forking import plan_fork, proposed_point
 from refold.app.lines import Cell, FixedRows, Line
-from refold.app.loading import SLICE, aside, others_first
+from refold.app.loading import SLICE, STILL_READING, aside, others_first
 from refold.app.present import fork_plan as present
 from refold.app.present import landing
 from refold.app.present.fork_plan import ForkDraft
@@ -275,7 +275,7 @@ class ForkScreen(Dialog[Forked | None]):
         if action not in ("go", "point", "ask") or (draft is not None and draft.plan and not self._planning):
             return _WRITING if action == "go" and self._writing else ""
         if draft is None:
-            return words(self._failed)[0] if self._failed is not None else "The run is still being read."
+            return words(self._failed)[0] if self._failed is not None else STILL_READING
         if action != "go":
             return ""
         if self._planning:

@@ -17,7 +17,7 @@ from refold.app import keys
 from refold.app.explaining import explained, facts_from, look_back, patterns_in, remembered, told
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Line
-from refold.app.loading import SLICE, aside, others_first, slices
+from refold.app.loading import SLICE, STILL_READING, aside, others_first, slices
 from refold.app.present import postmortem as present
 from refold.app.present.landing import Landing
 from refold.app.present.postmortem import Drawn
@@ -258,7 +258,7 @@ class PostmortemScreen(GoingOnScreen):
         if action not in ("resume", "fork", "salvage", "repair"):
             return super().why_not(action)
         if self._post is None:
-            return "The run is still being read." if self._failed is None else words(self._failed)[0]
+            return STILL_READING if self._failed is None else words(self._failed)[0]
         return next((each.why_not for each in self._post.actions if each.name == action), "")
 
     def action_open(self) -> None:

@@ -16,7 +16,7 @@ from refold.app.agents import spelled
 from refold.app.failure import words
 from refold.app.going_on import Prepared
 from refold.app.lines import Cell, FixedRows, Line
-from refold.app.loading import aside
+from refold.app.loading import STILL_READING, aside
 from refold.app.present import resume_plan as present
 from refold.app.present.layout import cell
 from refold.app.safe import Safe, wrap
@@ -258,7 +258,7 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
         if self._failed is not None:
             return words(self._failed)[0]
         if self._plan is None or self._prepared is None:
-            return "The run is still being read."
+            return STILL_READING
         if action == "fork":
             return (
                 "" if self._prepared.last_point is not None else "The run has no legal point to fork it at."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from textual import events, on, work
 
 from refold.app.lines import Line, cells
-from refold.app.loading import others_first
+from refold.app.loading import STILL_READING, others_first
 from refold.app.present.reading import Reading
 from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe, line
@@ -36,7 +36,6 @@ _STALLED: Final = 5.0
 _REDRAW: Final = 0.1
 _NAME: Final = 24
 """Columns of the first row that the name of the run has in any case."""
-_READING: Final = "The run is still being read."
 
 
 class RunPlayScreen(RunMovesScreen):
@@ -101,7 +100,7 @@ class RunPlayScreen(RunMovesScreen):
         """The run and the item under the cursor; says so where they are not there yet."""
         reading, item = self._reading, self.item
         if reading is None or item is None or reading.is_window:
-            self.notify(_READING, severity="warning")
+            self.notify(STILL_READING, severity="warning")
             return None
         return reading, item
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from textual import work
 
+from refold.app.loading import STILL_READING
 from refold.app.present.landing import Landing
 from refold.app.present.rows import TimelineRows
 from refold.app.safe import Safe
@@ -57,7 +58,7 @@ class RunSearchScreen(RunMovesScreen):
         if not text:
             self.action_stop_search()
         elif reading is None or reading.is_window or item is None:
-            self.notify("The run is still being read.", severity="warning")
+            self.notify(STILL_READING, severity="warning")
         else:
             self.workers.cancel_group(self, "search")
             self.find.begin(reading.reader, text, item)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from textual import work
 
-from refold.app.loading import aside
+from refold.app.loading import STILL_READING, aside
 from refold.app.present import units
 from refold.app.present.reading import Reading
 from refold.app.safe import Safe
@@ -80,7 +80,7 @@ class RunSharingScreen(RunMovesScreen):
         """Show in rows and panes what an export would hide, or all again."""
         reading = self._reading
         if reading is None or reading.is_window:
-            self.notify("The run is still being read.", severity="warning")
+            self.notify(STILL_READING, severity="warning")
             return
         if self._lens is None:
             self._put_lens(reading)

@@ -23,7 +23,10 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
     """Rows beside the text: frame, title, verdict, what is typed, keys, and blank ones."""
 
     def on_mount(self) -> None:
-        """Take away what was told to the screen below: it would stand under the frame."""
+        """Take away what was told to the screen below: it would stand under the frame.
+
+        Those that stand on a screen already have no public name in Textual (8.2.8).
+        """
         self.app.clear_notifications()
         for screen in self.app.screen_stack[:-1]:
             screen.query(Toast).remove()
