@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from tests.on_screen import settings, shown, until
 from textual.app import App
 from textual.pilot import Pilot
 
+from refold.app import demo_rivumi
 from refold.app.cli import main
 from refold.app.lines import Line, cells, plain
 from refold.app.main import RefoldApp
 from refold.app.present.compare import CompareRows, Leaf, leaves
-from refold.app.present.reading import Reading
+from refold.app.present.reading import Reading, reading_of
 from refold.app.present.runs import RunRows
 from refold.app.screens.compare import CompareScreen
 from refold.app.screens.lineage import LineageScreen
@@ -191,6 +193,22 @@ def test_run_directories_are_compared_by_what_their_events_say(
     code, text = printed(capsys, case, "fix-add", "--json")
     assert "step" in {one["field"] for one in json.loads(text)["states"]}
     assert printed(capsys, "fix-add", case)[0] == 1
+
+
+def test_a_row_that_is_called_the_same_reads_the_same_on_both_sides(tmp_path: Path) -> None:
+    now = datetime(2026, 7, 24, 12, tzinfo=UTC)
+    demo_rivumi.make(tmp_path / "runs", tmp_path / "conversations", tmp_path / "work", now)
+    paths = [tmp_path / "runs" / name for name in (demo_rivumi.CRASHED, demo_rivumi.WAITING)]
+    with RunReader.open(paths[0]) as a, RunReader.open(paths[1]) as b:
+        found = found_in(a, b)
+        rows = reading_of(a).rows(), reading_of(b).rows()
+        alike = [leaf for leaf in leaves(found, a.timeline, b.timeline) if leaf.same]
+        assert alike
+        for leaf in alike:
+            assert leaf.a is not None
+            assert leaf.b is not None
+            one, other = plain(rows[0].line(leaf.a, 160)), plain(rows[1].line(leaf.b, 160))
+            assert one.split() == other.split()
 
 
 # The rows.

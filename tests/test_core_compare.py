@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import damage, run_story
+from tests import damage, rivumi_cases, run_story
 
 from refold.core.compare import Face, align, face_of, fingerprint_fields, state_fields
 from refold.core.errors import RunNotFound, StoreError
@@ -139,6 +139,47 @@ def decoded(line: bytes) -> Record:
     from refold.core.formats.journal import NATIVE
 
     return NATIVE.decoder(run_story.meta(1, "x", "p")).record(line.rstrip(b"\n"))
+
+
+def test_two_calls_that_are_answered_alike_are_not_the_same(tmp_path: Path) -> None:
+    def run(name: str, *calls: dict[str, object]) -> Path:
+        return run_story.write(
+            tmp_path / name,
+            [
+                run_story.meta(1, name, f"Go, {name}."),
+                run_story.assistant(2, 0, run_story.text("Now."), *calls),
+                *(run_story.result(3 + n, f"c{n}", "1 place changed") for n in range(len(calls))),
+            ],
+        )
+
+    one = run("one.json", run_story.call("c0", "edit", path="a"), run_story.call("c1", "edit", path="b"))
+    two = run("two.json", run_story.call("c0", "edit", path="a"), run_story.call("c1", "edit", path="c"))
+    far = run("far.json", run_story.call("c0", "make", path="a"), run_story.call("c1", "edit", path="b"))
+
+    assert [match.said for match in compared(one, two).pairs] == [False, True, True, False]
+    assert [match.said for match in compared(one, far).pairs] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("other", ["read_file other.py", "list_files calc.py"])
+def test_what_tells_of_another_call_of_a_run_directory_is_not_the_same(tmp_path: Path, other: str) -> None:
+    tool, path = other.split()
+    one = rivumi_cases.make("12-terminal-completed", tmp_path / "a")
+    two = rivumi_cases.make("12-terminal-completed", tmp_path / "b")
+    rows = [json.loads(row) for row in rivumi_cases.lines(two)]
+    at = next(n for n, row in enumerate(rows) if row["event_type"] == "tool.requested")
+    call = rows[at]["data"]["tool_call_id"]
+    rows[at]["data"] |= {"name": tool, "arguments": {"path": path}}
+    rivumi_cases.write_lines(two, [rivumi_cases.canonical(row) for row in rows])
+
+    alike = {match.a for match in compared(one, two).pairs if match.same}
+    about = {
+        n
+        for n, row in enumerate(rows)
+        if call in (row["data"].get("tool_call_id"), row["data"].get("action_id"))
+    }
+    assert len(about) > 2
+    assert about.isdisjoint(alike)
+    assert {match.a for match in compared(one, one).pairs} == set()
 
 
 # The parting.

@@ -20,7 +20,16 @@ _TIMES: Final = frozenset({"duration", "duration_ms", "duration_seconds", "elaps
 def said_by(event: Event) -> bytes:
     """Give a hash of what an event says, without its sequence, its time, and all ids."""
     data = {name: value for name, value in event.data.items() if name not in _IDS | _TIMES}
-    text = json.dumps([event.event_type, event.text, data], sort_keys=True, separators=(",", ":"))
+    return _digest([event.event_type, event.text, data])
+
+
+def call_of(event: Event) -> bytes:
+    """Give a hash of what the request of a call asks for: its tool and its arguments."""
+    return _digest([event.data.get("name"), event.data.get("arguments")])
+
+
+def _digest(value: Json) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 

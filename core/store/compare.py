@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.core.columns import OPEN, SEQUENCED
-from refold.core.compare import Face, Pair, State, align, face_of, face_of_bytes, same_start
+from refold.core.compare import Face, Pair, State, align, same_start
 from refold.core.errors import BadRecord, CorruptJournal, FoldError, StoreError
 from refold.core.records import ForkOrigin, MetaRecord
-from refold.core.rivumi.compare import said_by
+from refold.core.store.faces import Faces
 from refold.core.store.moved import that_say
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
@@ -29,8 +29,6 @@ _BLOCK: Final = 1 << 20
 _FIRST: Final = 1 << 16
 _LONGEST_META: Final = 4 << 20
 """A first line above this many bytes is compared as bytes, not by what it says."""
-_DECODED: Final = 1 << 18
-"""A record above this many bytes is known by its bytes alone."""
 _SLICE: Final = 0.003
 _FORKED: Final = "run.forked"
 _TOLD_EVERY: Final = 256
@@ -157,12 +155,12 @@ def compare(
     common_b = min(whole_b, bisect_left(b.timeline.columns.offset, found.b))
     faces_a: list[Face] = []
     faces_b: list[Face] = []
-    for reader, faces, places in (
-        (a, faces_a, range(common_a, whole_a)),
-        (b, faces_b, range(common_b, whole_b)),
+    for seen, faces, places in (
+        (Faces(a), faces_a, range(common_a, whole_a)),
+        (Faces(b), faces_b, range(common_b, whole_b)),
     ):
         for item in places:
-            faces.append(_face(reader, item))
+            faces.append(seen.face(item))
             done = len(faces_a) + len(faces_b)
             yield None if done % _TOLD_EVERY else done / (whole_a - common_a + whole_b - common_b)
     pairs: list[Match] = []
@@ -335,24 +333,6 @@ def _seq_before(reader: RunReader, items: int) -> int | None:
     return next(
         (columns.seq[item] for item in range(items - 1, -1, -1) if columns.flags[item] & SEQUENCED), None
     )
-
-
-def _face(reader: RunReader, item: int) -> Face:
-    kind = reader.timeline.kind(item)
-    span = reader.timeline.span(item)
-    if span.end - span.start <= _DECODED:
-        with suppress(BadRecord):
-            if reader.session is not None:
-                return Face(kind, said_by(reader.session.event(item)))
-            face = face_of(kind, reader.record(item))
-            if face is not None:
-                return face
-    return face_of_bytes(kind, _pieces(reader, span.start, span.end))
-
-
-def _pieces(reader: RunReader, start: int, end: int) -> Iterator[bytes]:
-    for place in range(start, end, _BLOCK):
-        yield reader.bytes_at(place, min(_BLOCK, end - place))
 
 
 class Standing(NamedTuple):
