@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
-from refold.app.loading import aside, until_done
-from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, details
+from refold.app.loading import aside, slices, until_done
+from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, count_points, details
 from refold.core.errors import StoreError
 from refold.core.store.exposure import is_exposed
 from refold.core.store.reader import RunReader
@@ -20,21 +21,35 @@ _MOST: Final = 16 << 20
 async def read_details(run: RunSummary) -> Details:
     """Read the details of a run in slices; nothing where it cannot be read."""
     from refold.core.store.session_names import is_run_directory
+    from refold.core.store.session_origin import fork_origin
 
     path = Path(run.path)
-    verdict = None
-    if is_run_directory(path) and run.size <= _MOST:
-        verdict = await aside(lambda: verdict_of(path))
+    verdict = origin = None
+    if is_run_directory(path):
+        if run.size <= _MOST:
+            verdict = await aside(lambda: verdict_of(path))
+        if run.fork_of:
+            origin = await aside(lambda: fork_origin(path))
     exposed = is_exposed(run.path)
     try:
         reader = RunReader.open(path, hint=run.format)
     except StoreError:
         return NOTHING_KNOWN._replace(verdict=verdict, exposed=exposed)
     with reader:
+        if run.fork_of and origin is None:
+            await until_done(reader.step) if run.size <= _MOST else reader.step(0)
+            origin = reader.meta.forked_from if reader.meta is not None else None
+        at = None if origin is None else origin.seq
         if run.size > _MOST:
-            return details(reader.tail_timeline())._replace(exposed=exposed)
+            return details(reader.tail_timeline())._replace(exposed=exposed, forked_at=at)
         await until_done(reader.step)
-        return details(reader.timeline)._replace(verdict=verdict, exposed=exposed)
+        points = None
+        async with aclosing(slices(count_points(reader.timeline))) as counting:
+            async for counted in counting:
+                points = counted[-1]
+        return details(reader.timeline)._replace(
+            verdict=verdict, exposed=exposed, forked_at=at, fork_points=points
+        )
 
 
 def verdict_of(path: Path) -> Verdict | None:

@@ -238,10 +238,10 @@ def _fork(term: Term) -> Test:
 
 def _one_fork(value: str) -> Test:
     if value in YES:
-        return lambda summary, _: bool(summary.fork_of)
+        return lambda summary, _: bool(summary.parent)
     if value in NO:
-        return lambda summary, _: not summary.fork_of
-    return lambda summary, _: value in summary.fork_of.casefold()
+        return lambda summary, _: not summary.parent
+    return lambda summary, _: value in summary.parent.casefold()
 
 
 def _kept(term: Term) -> Test:

@@ -24,6 +24,8 @@ LONGEST_NOTE: Final = 4000
 """Characters."""
 MOST_RECORDS: Final = 500
 """Records of one run that may carry a note."""
+_LONGEST_ID: Final = 255
+"""No file has a longer name."""
 
 _PLACE: Final = re.compile(r"@#?\d+\Z")
 _JOINERS: Final = frozenset("\u200c\u200d")
@@ -54,6 +56,10 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many of its records carry a note."""
     trouble: str = ""
     """Why the notes cannot be used, as a sentence; empty where they can, or where there are none."""
+    fork_of: str = ""
+    """The id of its parent, noted because the format has no place for it; no person keeps this."""
+    fork_at: int = 0
+    """The last sequence that it took of that parent."""
 
     def __bool__(self) -> bool:
         return bool(self.star or self.tags or self.name or self.note or self.records or self.trouble)
@@ -166,6 +172,8 @@ def within_bounds(kept: Kept) -> Kept:
         kept.note[:LONGEST_NOTE],
         kept.records,
         kept.trouble,
+        kept.fork_of[:_LONGEST_ID],
+        kept.fork_at,
     )
 
 

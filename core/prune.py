@@ -85,8 +85,8 @@ def forks_of(every: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
     """Give the forks of each run by its id."""
     found: dict[str, list[RunSummary]] = defaultdict(list)
     for run in every:
-        if run.fork_of:
-            found[run.fork_of].append(run)
+        if run.parent:
+            found[run.parent].append(run)
     return found
 
 

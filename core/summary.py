@@ -87,6 +87,11 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is noted about it beside it; no reader of runs sets this, but who joins both."""
 
     @property
+    def parent(self) -> str:
+        """The id of the run that it was forked from: as it records it, else as it is noted; else empty."""
+        return self.fork_of or self.kept.fork_of
+
+    @property
     def can_be_resumed(self) -> bool:
         """Whether a resume can be asked for: it has stopped before its end, and nothing final is against it.
 

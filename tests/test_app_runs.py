@@ -362,6 +362,29 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="nobody says who holds a lock here")
+async def test_the_preview_tells_parent_forks_and_fork_points_also_where_only_notes_know(
+    runs: Path, tmp_path: Path
+) -> None:
+    from refold.app.forking import make_fork, plan_fork
+    from refold.core.store.reader import RunReader
+
+    here = settings(runs, tmp=tmp_path)
+    written = Writing("parent", "Fix it").turn("Looking.", "read_file").results("code").turn("Done.")
+    path = story.put(runs, "parent", written, 60)
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        reader.index_all()
+        made = make_fork(plan_fork(reader, 1, child="child"), here)
+    async with shown(runs, tmp=tmp_path) as seen:
+        await seen.until(lambda: set(seen.ids) == {"parent", "child"})
+        await seen.press(*("down",) * seen.ids.index("child"))
+        await seen.until(lambda: "parent ψ parent up to seq 2" in seen.pager("#preview"))
+        await seen.until(lambda: "fork points 2" in seen.pager("#preview"))
+        await seen.press("down" if seen.ids[0] == "child" else "up")
+        await seen.until(lambda: "parent – · forks 1: child" in seen.pager("#preview"))
+        made.path.unlink()
+        await seen.until(lambda: "parent – · forks –" in seen.pager("#preview"))
+
+
 async def test_a_killed_writer_leaves_a_crashed_run_within_seconds(runs: Path, tmp_path: Path) -> None:
     many(runs, 2)
     holder = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from refold.app.present.runs import (
 from refold.app.safe import Safe
 from refold.core.filter import parse_filter
 from refold.core.findings import CODES
+from refold.core.keeping import Kept
 from refold.core.status import STATUSES, StatusName
 from refold.core.store.roots import Root, RootReport
 from refold.core.summary import RunSummary
@@ -81,8 +83,15 @@ def row(run: RunSummary, width: int = 118, *, keys: tuple[str, ...] = USUAL, wan
     return plain(rows(run, keys=keys, wanted=wanted).line(0, width))
 
 
-def said(run: RunSummary, width: int = 118, height: int = 9, known: Details = Details()) -> str:  # noqa: B008
-    return "\n".join(plain(line) for line in preview(run, width, height, NOW, zone=UTC, known=known))
+def said(
+    run: RunSummary,
+    width: int = 118,
+    height: int = 9,
+    known: Details = Details(),  # noqa: B008
+    forks: Sequence[str] = (),
+) -> str:
+    lines = preview(run, width, height, NOW, zone=UTC, known=known, forks=forks)
+    return "\n".join(plain(line).rstrip() for line in lines)
 
 
 def roles(line: Line, role: str) -> list[str]:
@@ -164,6 +173,54 @@ def test_damage_keeps_its_count_beside_the_longest_status() -> None:
 
 def test_a_fork_is_marked() -> None:
     assert " ψ" in row(RunSummary(id="child", path="/c", status="ready", fork_of="parent"))
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_where_there_is_room_a_fork_names_its_parent_before_the_prompt_of_both(noted: bool) -> None:
+    kept = Kept(fork_of="3MqGT45w9QhVAxv4SGKRdE66WHD") if noted else Kept()
+    parent = "" if noted else "3MqGT45w9QhVAxv4SGKRdE66WHD"
+    fork = RunSummary(id="child", path="/c", status="ready", prompt="Fix add()", fork_of=parent, kept=kept)
+    assert row(fork, 198).rstrip().endswith("ψ of 3MqGT45w9Q…KRdE66WHD · Fix add()")
+    narrow = row(fork, 118)
+    assert "child ψ" in narrow
+    assert narrow.rstrip().endswith("Fix add()")
+    assert "3MqG" not in narrow
+
+
+def test_noted_records_are_counted_in_the_row() -> None:
+    assert "a ▪3 " in row(RunSummary(id="a", path="/a", status="crashed", kept=Kept(records=3)))
+    assert "a ▪ " in row(RunSummary(id="a", path="/a", status="crashed", kept=Kept(note="why")))
+
+
+def test_the_preview_says_where_a_run_comes_from_and_what_came_of_it() -> None:
+    run = RunSummary(id="a", path="/a", status="crashed", fork_of="older")
+    text = said(run, 100, known=Details(forked_at=6, fork_points=1_204), forks=("b", "c"))
+    assert "Lineage     parent ψ older up to seq 6 · forks 2: b, c · fork points 1,204" in text
+    noted = RunSummary(id="a", path="/a", status="crashed", kept=Kept(fork_of="older", fork_at=4))
+    assert "parent ψ older up to seq 4 · forks – · fork points 0" in said(
+        noted, 78, known=Details(fork_points=0)
+    )
+    assert "Kept" not in said(noted, 78)
+    many = said(run, 78, known=Details(fork_points=7), forks=tuple(f"fork-number-{n}" for n in range(900)))
+    line = next(line for line in many.split("\n") if line.startswith("Lineage"))
+    assert "forks 900: fork-number-0" in line
+    assert line.endswith("fork points 7")
+
+
+def test_the_forks_of_a_run_are_known_while_rows_come_change_and_go() -> None:
+    runs = RunList()
+    parent, other = RunSummary(id="a", path="/a"), RunSummary(id="b", path="/b", fork_of="gone")
+    for each in (RunSummary(id="z", path="/z", fork_of="a"), other, parent):
+        runs.put(each)
+    runs.put(RunSummary(id="c", path="/c", kept=Kept(fork_of="a")))
+    runs.put(RunSummary(id="a", path="/elsewhere/a", fork_of="a"))
+    assert runs.forks(parent) == ("a", "c", "z")
+    assert runs.forks(RunSummary(id="a", path="/elsewhere/a")) == ("c", "z")
+    runs.put(RunSummary(id="z", path="/z"))
+    runs.drop("/elsewhere/a")
+    assert runs.forks(parent) == ("c",)
+    runs.drop("/c")
+    assert runs.forks(parent) == ()
 
 
 def test_counters_that_are_not_known_are_not_shown_as_zero() -> None:
@@ -252,7 +309,8 @@ def test_the_preview_names_what_nobody_can_know() -> None:
     assert "21k in 3 turns · 5 calls · 1 error   ▁▁█ tokens a turn" in text
     assert "Prompt      Fix add()" in text
     assert "Last words  I will edit it now." in text
-    assert "fix-add · fisk-ai v3 · opus · created 2026-07-24 10:00 · fork of parent-1" in text
+    assert "fix-add · fisk-ai v3 · opus · created 2026-07-24 10:00" in text
+    assert "Lineage     parent ψ parent-1 · forks – · fork points –" in text
     assert "/runs/fix-add.json · 12.3 KB · file changed 1m ago, 2026-07-24 15:29:00 UTC" in text
 
 

@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from refold.core.keeping import Kept
+from refold.core.records import ForkOrigin
 from refold.core.store.catalog import Catalog, Root
 from refold.core.store.keep import naming, noting, starring, tagging
 from refold.core.store.kept import KeptIndex
@@ -66,6 +68,17 @@ def test_rows_say_what_is_noted(place: Place) -> None:
     assert place.index().named("JULY") == [run]
     run.unlink()
     assert place.index().named("july") == []
+
+
+def test_a_parent_that_is_noted_is_joined_and_is_nothing_that_a_person_keeps(place: Place) -> None:
+    fork = place.run("fork")
+    origin = ForkOrigin(run_id="x" * 300, seq=4)
+    place.store.update(fork, lambda notes: msgspec.structs.replace(notes, forked_from=origin))
+    place.settle()
+    for index in (place.index(), place.index()):
+        row = index.joined(RunSummary("fork", str(fork)))
+        assert (row.parent, row.kept.fork_at, bool(row.kept)) == ("x" * 255, 4, False)
+    assert KeptIndex(place.store.directory, place.cache).joined(row).parent == ""
 
 
 def test_a_directory_that_is_a_link_is_the_same(place: Place, tmp_path: Path) -> None:

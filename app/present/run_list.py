@@ -103,6 +103,8 @@ class RunList:
         self.sort = Sort()
         self.filter = Filter()
         self._by_path: dict[str, _Entry] = {}
+        self._forks: dict[str, dict[str, str]] = {}
+        """By the id of a parent, the ids of its forks by their paths."""
         self._all = _Ordered()
         self._shown = self._all
         self._hits: Mapping[str, bool] = {}
@@ -134,6 +136,11 @@ class RunList:
         entry = self._by_path.get(path)
         return None if entry is None else self._shown.place(entry)
 
+    def forks(self, run: RunSummary) -> tuple[str, ...]:
+        """Give the ids of the runs that say to be forks of this one, sorted; at no cost in other runs."""
+        forks = self._forks.get(run.id, {})
+        return tuple(sorted(fork for path, fork in forks.items() if path != run.path))
+
     def shown(self) -> list[RunSummary]:
         """Give the shown runs in order, as they stand now."""
         return [entry.summary for entry in self._shown.entries]
@@ -152,6 +159,8 @@ class RunList:
         entry = _Entry(summary, self._rank(summary))
         self.drop(summary.path)
         self._by_path[summary.path] = entry
+        if summary.parent:
+            self._forks.setdefault(summary.parent, {})[summary.path] = summary.id
         self._all.add(entry)
         if self._shown is not self._all and self._passes(entry):
             self._shown.add(entry)
@@ -163,6 +172,12 @@ class RunList:
         entry = self._by_path.pop(path, None)
         if entry is None:
             return
+        parent = entry.summary.parent
+        if parent:
+            forks = self._forks[parent]
+            del forks[path]
+            if not forks:
+                del self._forks[parent]
         self._all.remove(entry)
         if self._shown is not self._all:
             self._shown.remove(entry)

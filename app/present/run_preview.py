@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.kept import kept_cells
-from refold.app.present.layout import cell, fit
-from refold.app.present.runs import created, damaged_places, moment, updated, withheld
+from refold.app.present.layout import cell, fit, span
+from refold.app.present.runs import created, damaged_places, middle, moment, updated, withheld
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
@@ -24,6 +24,12 @@ _WORTH_DRAWING: Final = 3
 _LABEL: Final = 12
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _TEXT: Final = 2000
+_STRETCH: Final = 500
+"""Records that are asked about in one step."""
+_NAMED: Final = 8
+"""Forks that are named; the lineage of a run shows all."""
+_FORKED: Final = Cell(Safe("ψ "), "fork")
+_BEGAN_NOT: Final = frozenset({"unreadable", "empty", "newer"})
 
 
 class Verdict(NamedTuple):
@@ -46,6 +52,10 @@ class Details(NamedTuple):
     verdict: Verdict | None = None
     exposed: bool = False
     """Others on this machine can read it."""
+    forked_at: int | None = None
+    """The last sequence that it took of its parent."""
+    fork_points: int | None = None
+    """After how many of its records a fork is legal; None where nobody counted them."""
 
 
 NOTHING_KNOWN: Final = Details()
@@ -63,6 +73,15 @@ def details(timeline: Timeline) -> Details:
     return Details(tuple(reversed(tokens)), torn.end - torn.start if torn is not None else 0)
 
 
+def count_points(timeline: Timeline) -> Iterator[int | None]:
+    """Count the records after which a fork is legal: None for work without a result, at last the number."""
+    count = 0
+    for start in range(0, timeline.strict_end, _STRETCH):
+        count += sum(map(timeline.is_legal, range(start, min(start + _STRETCH, timeline.strict_end))))
+        yield None
+    yield count
+
+
 def preview(
     run: RunSummary,
     width: int,
@@ -71,6 +90,7 @@ def preview(
     *,
     zone: tzinfo | None = None,
     known: Details = NOTHING_KNOWN,
+    forks: Sequence[str] = (),
 ) -> list[Line]:
     """Say of one run what a row cannot hold, the most needed first.
 
@@ -81,8 +101,10 @@ def preview(
         now: The time that ages count from.
         zone: The zone that times are written in; None for the local one.
         known: What the index of the run tells, once it is read.
+        forks: The ids of its forks.
     """
     head = [*_standing(run, width), *_in_flight(run, width), *_resume(run, known.verdict, width)]
+    head += _lineage(run, width, known, forks)
     head += _problems(run, width, known)
     head += _kept(run, width)
     foot = [*_numbers(run, width, known), *_identity(run, width, zone), *_file(run, width, now, zone)]
@@ -148,6 +170,29 @@ def _resume(run: RunSummary, verdict: Verdict | None, width: int) -> Iterator[Li
     yield _labelled("Resume", said, width)
 
 
+def _lineage(run: RunSummary, width: int, known: Details, forks: Sequence[str]) -> Iterator[Line]:
+    """Say where it was forked from, what was forked from it, and after how many records it can be."""
+    if run.status in _BEGAN_NOT and not forks:
+        return
+    points = "–" if known.fork_points is None else f"{known.fork_points:,}"
+    end = [cell(" · fork points ", "dim"), cell(points)]
+    count = [cell(" · forks ", "dim"), cell(f"{len(forks):,}" if forks else "–")]
+    said = [cell("parent ", "dim")]
+    if run.parent:
+        at = known.forked_at if run.fork_of else run.kept.fork_at
+        place = cell("" if at is None else f" up to seq {at:,}")
+        room = width - _LABEL - span((*said, _FORKED, place, *count, *end))
+        said += [_FORKED, Cell(middle(safe.line(run.parent, _TEXT), max(8, room)), "fork"), place]
+    else:
+        said.append(cell("–"))
+    said += count
+    room = width - _LABEL - span((*said, *end))
+    if forks and room > _NAMED:
+        named = safe.line(f": {', '.join(forks[:_NAMED])}{', …' if len(forks) > _NAMED else ''}", _TEXT)
+        said.append(Cell(safe.fit(named, min(room, safe.width(named))), "fork"))
+    yield _labelled("Lineage", [*said, *end], width)
+
+
 def _problems(run: RunSummary, width: int, known: Details) -> Iterator[Line]:
     said: list[list[Cell]] = []
     damaged = damaged_places(run)
@@ -196,8 +241,6 @@ def _identity(run: RunSummary, width: int, zone: tzinfo | None) -> Iterator[Line
     parts = [run.provider_version or run.format, run.model]
     if run.created:
         parts.append(f"created {created(run.created, zone)}")
-    if run.fork_of:
-        parts.append(f"fork of {run.fork_of}")
     said += [cell(f" · {part}", "text", _TEXT) for part in parts if part]
     yield _labelled("Run", said, width)
 

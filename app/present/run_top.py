@@ -56,11 +56,12 @@ def top_left(top: RunTop) -> Line:
     if top.torn:
         cells.append(Cell(Safe("  torn tail"), "warn"))
     if has_note(top.kept):
-        cells.append(Cell(Safe(f"  {NOTED} noted"), "warn" if top.kept.trouble else "accent"))
+        records = f"{units.plural(top.kept.records, 'record')} " if top.kept.records else ""
+        cells.append(Cell(Safe(f"  {NOTED} {records}noted"), "warn" if top.kept.trouble else "accent"))
     if top.kept.tags:
         cells.append(cell(f"  {' '.join(top.kept.tags)}", "accent", _NAME))
-    if top.fork_of:
-        cells.append(cell(f"  ψ fork of {top.fork_of}", "fork", _NAME))
+    if parent := top.fork_of or top.kept.fork_of:
+        cells.append(cell(f"  ψ fork of {parent}", "fork", _NAME))
     if top.forks:
         cells.append(Cell(Safe(f"  ψ forked {units.grouped(top.forks)}×"), "fork"))
     facts = [text for text in (top.format, top.model) if text]

@@ -27,6 +27,9 @@ _READ: Final = 400
 """Characters of a prompt that a row can show."""
 _WHOLE_ID: Final = 30
 """Cells in which the ids that agents make can be read whole, with the mark of a fork."""
+_NAMES_PARENT: Final = 48
+"""Cells of a prompt from which on it names the parent of a fork."""
+_PARENT: Final = 20
 _SAID_BY_STATUS: Final[Mapping[str, frozenset[str]]] = {
     "empty": frozenset({"E_EMPTY"}),
     "newer": frozenset({"E_NEWER_VERSION"}),
@@ -273,9 +276,10 @@ def damaged_places(run: RunSummary) -> int:
 
 
 def _id(run: RunSummary, width: int) -> Line:
-    fork = Safe(" ψ" if run.fork_of and width > len(" ψ") else "")
+    fork = Safe(" ψ" if run.parent and width > len(" ψ") else "")
     star = Safe(f"{STAR} " if run.kept.star and width > len(f"{STAR} …") + len(fork) else "")
-    noted = Safe(f" {NOTED}" if has_note(run.kept) and width > len(star) + len(fork) + len(" ▪…") else "")
+    marked_ones = f" {NOTED}{run.kept.records or ''}" if has_note(run.kept) else ""
+    noted = Safe(marked_ones if width > len(star) + len(fork) + len(f"{marked_ones}…") else "")
     name = middle(safe.line(run.kept.name or run.id), width - len(star) - len(fork) - len(noted))
     room = width - len(star) - safe.width(name) - len(fork) - len(noted)
     word = "withheld" if withheld(run) else "in flight"
@@ -297,7 +301,12 @@ def _prompt(run: RunSummary, width: int) -> Line:
         why = safe.line(run.note or run.rule, _READ)
         role: Role = "problem" if run.status == "unreadable" else "dim"
         return (Cell(safe.fit(why, width), role),)
-    return (Cell(safe.fit(safe.line(run.prompt.strip(), _READ), width), "text"),)
+    prompt = safe.line(run.prompt.strip(), _READ)
+    if not run.parent or width < _NAMES_PARENT:
+        return (Cell(safe.fit(prompt, width), "text"),)
+    # A fork has the prompt of its parent: what tells both apart comes first.
+    parent = Safe(f"ψ of {middle(safe.line(run.parent, _READ), _PARENT)} · ")
+    return (Cell(parent, "fork"), Cell(safe.fit(prompt, width - safe.width(parent)), "text"))
 
 
 def _number(run: RunSummary, key: str, width: int) -> Line:

@@ -102,6 +102,8 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         self._can_act = False
         self._previewing: Timer | None = None
         self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
+        self._forks: tuple[str, ...] = ()
+        """The forks that the preview names."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
@@ -215,6 +217,8 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         shown = self.listing.rows is self._rows and self._rows.fits(self._runs, self._columns)
         if not shown or not self._update_rows():
             self._put_rows(run)
+        if run is not None and self._runs.forks(run) != self._forks:
+            self._draw_preview_soon()
         self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
         if self.has_class("-nothing"):
             if self._runs.total:
@@ -293,7 +297,16 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         if self._details[0] != _version(run):
             known = NOTHING_KNOWN
             self._read_details(run)
-        lines = preview(run, pager.width, pager.size.height, self._now(), zone=self._zone, known=known)
+        self._forks = self._runs.forks(run)
+        lines = preview(
+            run,
+            pager.width,
+            pager.size.height,
+            self._now(),
+            zone=self._zone,
+            known=known,
+            forks=self._forks,
+        )
         pager.show(FixedRows(lines))
 
     @work(group="details", exclusive=True)

@@ -270,7 +270,7 @@ class KeptIndex:
 
     def _take(self, entries: dict[str, _Entry]) -> None:
         self._entries = entries
-        useful = [entry for entry in entries.values() if entry.kept and entry.path]
+        useful = [e for e in entries.values() if (e.kept or e.kept.fork_of) and e.path]
         self._nameless = {e.name: e.kept for e in entries.values() if e.kept.trouble and not e.path}
         self._by_path, self._by_prefix = {}, {}
         by_base: dict[str, list[_Entry]] = defaultdict(list)

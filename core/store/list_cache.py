@@ -24,7 +24,7 @@ from refold.core.store.shelf import Page, Shelf, Slot
 from refold.core.version import __version__
 
 NAME = "list.cache"
-_FORMAT = 6
+_FORMAT = 7
 """Raised whenever a summary would be derived in another way from the same bytes."""
 KIND = b"refold list "
 MAGIC = KIND + f"{_FORMAT} {__version__}\n".encode()

@@ -102,10 +102,21 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def kept(self) -> Kept:
-        """What a person keeps about the run, within its bounds."""
+        """What a list says of it: what a person keeps, within its bounds, and a parent that is noted."""
         if self.version > VERSION:
             return Kept(trouble=f"notes of a newer Refold (version {self.version}): left as they are")
-        return within_bounds(Kept(self.star, self.tags, self.name, self.note, len(self.records)))
+        origin = self.forked_from or ForkOrigin()
+        return within_bounds(
+            Kept(
+                self.star,
+                self.tags,
+                self.name,
+                self.note,
+                len(self.records),
+                fork_of=origin.run_id,
+                fork_at=origin.seq,
+            )
+        )
 
     @property
     def fingerprint(self) -> Fingerprint | None:
