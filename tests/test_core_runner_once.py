@@ -7,6 +7,7 @@ import itertools
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def store(tmp_path: Path) -> JournalStore:
     return JournalStore(tmp_path / "runs")
 
 
-EXAMPLES = int(os.environ.get("REFOLD_EXAMPLES", "150"))
-"""How many random scripts are tried; the full measure is 1000."""
+EXAMPLES = int(os.environ.get("REFOLD_EXAMPLES", "1000"))
+"""How many random scripts are tried."""
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where an fsync costs nothing: what is measured here is order, not the disk."""
 
@@ -101,14 +102,7 @@ def _waits(state: RunState) -> bool:
     return state.interactive and ends_on_reply(state)
 
 
-@settings(max_examples=EXAMPLES)
-@given(
-    middle=scripts,
-    tails=st.lists(scripts, max_size=2),
-    stops=st.sets(st.integers(0, 25), max_size=6),
-    interactive=st.booleans(),
-)
-def test_every_call_once_whatever_the_suspends(
+def check_every_call_once(
     middle: list[Step], tails: list[list[Step]], stops: set[int], interactive: bool
 ) -> None:
     parts = [middle, *tails] if interactive else [middle]
@@ -162,11 +156,7 @@ class Deadly:
         return seq
 
 
-@settings(max_examples=max(EXAMPLES // 2, 1))
-@given(middle=scripts, kills=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4))
-def test_a_kill_repeats_nothing_whose_result_is_on_disk(
-    middle: list[Step], kills: list[tuple[int, bool]]
-) -> None:
+def check_a_kill(middle: list[Step], kills: list[tuple[int, bool]]) -> None:
     script = [*middle, Step()]
     world = World()
     made = agent(script, world)
@@ -227,6 +217,45 @@ async def _life(store: JournalStore, made: Agent, at: int, *, after: bool, decid
     with opened:
         log = Deadly(opened.journal, at, after=after)
         return await Runner(made, log).go_on(opened.records(), opened.plan)
+
+
+suspends = st.fixed_dictionaries(
+    {
+        "middle": scripts,
+        "tails": st.lists(scripts, max_size=2),
+        "stops": st.sets(st.integers(0, 25), max_size=6),
+        "interactive": st.booleans(),
+    }
+)
+"""A script, and at which of the things that happen it is suspended."""
+kills = st.fixed_dictionaries(
+    {
+        "middle": scripts,
+        "kills": st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4),
+    }
+)
+"""A script, and at which appends it is killed."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "check"),
+    [
+        pytest.param(suspends, check_every_call_once, id="every call once whatever the suspends"),
+        pytest.param(kills, check_a_kill, id="a kill repeats nothing whose result is on disk"),
+    ],
+)
+def test_random_scripts(strategy: st.SearchStrategy[dict[str, Any]], check: Callable[..., None]) -> None:
+    tried = 0
+
+    @settings(max_examples=EXAMPLES)
+    @given(strategy)
+    def each(made: dict[str, Any]) -> None:
+        nonlocal tried
+        check(**made)
+        tried += 1
+
+    each()
+    assert tried >= EXAMPLES
 
 
 def test_a_locked_run_has_one_runner(store: JournalStore) -> None:

@@ -26,6 +26,8 @@ class Goal:
     what: str
     tries: int = 0
     seed: int = 0
+    asked: int = 0
+    """How many tries the design asks for (design/safety.md 5); 0 where it names no number."""
     earlier: tuple[int, ...] = ()
     """The seeds of earlier tries whose figures were added."""
     seconds: float = 0.0
@@ -98,6 +100,7 @@ def added(earlier: Sequence[Goal], later: Sequence[Goal]) -> list[Goal]:
         other = found.get((goal.name, goal.what))
         if other is not None:
             goal.tries += other.tries
+            goal.asked = max(goal.asked, other.asked)
             goal.earlier = other.seeds
             goal.seconds += other.seconds
             goal.failures = [*other.failures, *goal.failures]
@@ -121,13 +124,13 @@ def require(goals: Sequence[Goal], *, tries: int) -> None:
 
 def table(goals: Sequence[Goal]) -> str:
     """Give the goals as lines of text."""
-    rows = [("goal", "what", "tries", "failures", "seed", "seconds")]
+    rows = [("goal", "what", "tries", "asked", "failures", "seed", "seconds")]
     for goal in goals:
         told = "".join(f"; {number:,} {name}" for name, number in goal.notes.items())
         rows.append(
             (
-                goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", _told(goal.seeds),
-                f"{goal.seconds:.1f}",
+                goal.name, goal.what + told, f"{goal.tries:,}", _asked(goal), f"{len(goal.failures):,}",
+                _told(goal.seeds), f"{goal.seconds:.1f}",
             )
         )  # fmt: skip
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -142,12 +145,20 @@ def table(goals: Sequence[Goal]) -> str:
 
 def markdown(goals: Sequence[Goal]) -> str:
     """Give the goals as a table of Markdown."""
-    lines = ["| goal | what | tries | failures | seed |", "| --- | --- | ---: | ---: | ---: |"]
+    lines = [
+        "| goal | what | tries | asked | failures | seed |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
     for goal in goals:
         told = "".join(f"; {number:,} {name}" for name, number in goal.notes.items())
-        cells = (goal.name, goal.what + told, f"{goal.tries:,}", f"{len(goal.failures):,}", _told(goal.seeds))
+        tries, failures = f"{goal.tries:,}", f"{len(goal.failures):,}"
+        cells = (goal.name, goal.what + told, tries, _asked(goal), failures, _told(goal.seeds))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _asked(goal: Goal) -> str:
+    return f"{goal.asked:,}" if goal.asked else ""
 
 
 def _told(seeds: Sequence[int]) -> str:
@@ -167,9 +178,9 @@ def as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
     """Give the goals for a file."""
     return [
         {
-            "goal": goal.name, "what": goal.what, "tries": goal.tries, "failures": len(goal.failures),
-            "failed": goal.failures, "seeds": list(goal.seeds), "seconds": round(goal.seconds, 1),
-            "notes": goal.notes,
+            "goal": goal.name, "what": goal.what, "tries": goal.tries, "asked": goal.asked,
+            "failures": len(goal.failures), "failed": goal.failures, "seeds": list(goal.seeds),
+            "seconds": round(goal.seconds, 1), "notes": goal.notes,
         }
         for goal in goals
     ]  # fmt: skip
@@ -190,10 +201,11 @@ class Row(msgspec.Struct):
     seeds: list[int]
     seconds: float
     notes: dict[str, int]
+    asked: int = 0
 
     def goal(self) -> Goal:
         """Give it as it was."""
         return Goal(
-            self.goal_name, self.what, self.tries, self.seeds[-1], tuple(self.seeds), self.seconds,
-            failures=self.failed, notes=self.notes,
+            self.goal_name, self.what, self.tries, self.seeds[-1], self.asked, tuple(self.seeds),
+            self.seconds, failures=self.failed, notes=self.notes,
         )  # fmt: skip

@@ -63,11 +63,14 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     with scratch() as directory:
         path = directory / "run.json"
         work: list[Work] = [
-            (step, functools.partial(_made, most=PREFIXES[share], strategy=histories(), check=_step_by_step)),
+            (
+                step,
+                functools.partial(try_made, most=PREFIXES[share], strategy=histories(), check=_step_by_step),
+            ),
             (
                 shown,
                 functools.partial(
-                    _made, most=SHOWN[share], strategy=lines(), check=functools.partial(_as_shown, path)
+                    try_made, most=SHOWN[share], strategy=lines(), check=functools.partial(_as_shown, path)
                 ),
             ),
             (apart, functools.partial(_apart, heaps=PROCESSES[share], step=KINDS[share])),
@@ -75,7 +78,7 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         yield from carry_out(work, seconds)
 
 
-def _made(goal: Goal, most: int, strategy: SearchStrategy[T], check: Callable[[T], int]) -> None:
+def try_made(goal: Goal, most: int, strategy: SearchStrategy[T], check: Callable[[T], int]) -> None:
     """Check what Hypothesis makes until so many prefixes were tried."""
     chunk = 0
     while goal.tries < most and not goal.over:

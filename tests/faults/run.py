@@ -3,15 +3,17 @@
     python -m tests.faults.run                      a first look, a quarter of an hour
     python -m tests.faults.run --long               everything, some hours on two processors
     python -m tests.faults.run --long --budget 300  of that so much as goes into 300 seconds for each part
+    python -m tests.faults.run --long --minutes 60  of that so much as goes into an hour for all of them
     python -m tests.faults.run kill crash           some of it
     python -m tests.faults.run --into FILE          the figures go to those in a file; the table shows both
     python -m tests.faults.run --told --into FILE   what lies there, and nothing is tried
     python -m tests.faults.run --readme             and the table of README.md
 
-Each row says how often it was tried and from which seed; the same seed tries the same, and with a budget it
-begins with the same. Another seed with the same `--into` tries other cases, so that all may be tried in
-parts. What failed is named below the table. Without strace some of it is tried by the children themselves, or
-not at all.
+Each row says how often it was tried, how many tries the design asks for, and from which seed; the same seed
+tries the same, and with a budget it begins with the same. A row is in the file as soon as it is done, so that
+whatever ends the command loses one at most. Another seed with the same `--into` tries other cases, so that
+all may be tried in parts. What failed is named below the table. Without strace some of it is tried by the
+children themselves, or not at all.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown, table
+from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown, shared_out, table
 
 README = Path(__file__).parent.parent.parent / "README.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 PARTS = (
+    "resume",
     "kill",
     "errors",
     "crash",
@@ -73,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--long", action="store_const", const="long", dest="share", help="all of it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="for each part")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="N", help="for all parts")
     parser.add_argument("--into", type=Path, metavar="FILE", help="add the figures to those in a file")
     parser.add_argument(
         "--told", action="store_true", help="try nothing, show what lies in the file of --into"
@@ -85,12 +89,13 @@ def main(arguments: list[str] | None = None) -> int:
     failed = False
     if given.told and given.into:
         goals = from_json(json.loads(given.into.read_bytes()))
-    for name in () if given.told else given.parts or PARTS:
-        started = time.perf_counter()
-        done = list(measure(name, given.share, given.seed, given.budget))
-        sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
-        failed = failed or any(goal.failures for goal in done)
-        goals = _kept(goals, done, given.into)
+    parts = () if given.told else given.parts or PARTS
+    for name, until in shared_out(parts, time.monotonic() + 60 * given.minutes):
+        started = time.monotonic()
+        for goal in measure(name, given.share, given.seed, min(given.budget, until - started)):
+            failed = failed or bool(goal.failures)
+            goals = _kept(goals, [goal], given.into)
+        sys.stderr.write(f"{name}: {time.monotonic() - started:.0f} s\n")
     sys.stdout.write(table(goals) + "\n")
     if given.readme:
         write_readme(goals, given.share)
@@ -98,13 +103,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _kept(before: list[Goal], done: list[Goal], file: Path | None) -> list[Goal]:
-    """Add what a part came to; with a file to what lies there, which another process may have added to."""
+    """Add what a goal came to; with a file to what lies there, which another process may have added to."""
     if file is None:
         return [*before, *done]
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         goals = added(from_json(json.loads(file.read_bytes())) if file.exists() else [], done)
-        file.write_text(json.dumps(as_json(goals), indent=1) + "\n", encoding="utf-8")
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(as_json(goals), indent=1) + "\n", encoding="utf-8")
+        new.replace(file)
     return goals
 
 

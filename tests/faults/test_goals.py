@@ -23,6 +23,7 @@ TRIES = {
     "export": 1000,
     "terminal": 100,
     "watch": 25,
+    "resume": 300,
 }
 """By part: what has to be tried at least."""
 needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a child here")
@@ -31,7 +32,19 @@ needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a ch
 @pytest.mark.parametrize(
     "part",
     [
-        *("kill", "errors", "damage", "tail", "fold", "race", "screen", "export", "terminal", "watch"),
+        *(
+            "kill",
+            "errors",
+            "damage",
+            "tail",
+            "fold",
+            "race",
+            "screen",
+            "export",
+            "terminal",
+            "watch",
+            "resume",
+        ),
         pytest.param("crash", marks=needs_strace),
     ],
 )
@@ -40,14 +53,14 @@ def test_a_share_of_the_goals(part: str) -> None:
 
 
 def test_what_fails_is_a_row_and_does_not_end_the_others() -> None:
-    goal = Goal("G0", "tries", seed=7)
+    goal = Goal("G0", "tries", seed=7, asked=5000)
     with goal.attempt("first"):
         raise ValueError("lost a record")
     with goal.attempt("second"):
         goal.count("seen")
     with pytest.raises(AssertionError, match="lost a record"):
         require([goal], tries=1)
-    assert "G0    tries; 1 seen      2         1     7      0.0" in table([goal])
+    assert "G0    tries; 1 seen      2  5,000         1     7      0.0" in table([goal])
     assert "FAILED G0: first: ValueError: lost a record" in table([goal])
     (row,) = as_json([goal])
     assert (row["tries"], row["failures"], row["seeds"], row["notes"]) == (2, 1, [7], {"seen": 1})
@@ -61,8 +74,9 @@ def test_figures_of_several_times_are_added() -> None:
         goal.count("seen")
         goal.count("ms at most", milliseconds)
     other = Goal("G0", "other tries", 5, seed=1)
+    first.asked = 9
     (both, last) = added(from_json(as_json(added([first, other], [second]))), [third])
-    assert (both.tries, both.seeds, len(both.failures)) == (3, (1, 2, 4), 1)
+    assert (both.tries, both.asked, both.seeds, len(both.failures)) == (3, 9, (1, 2, 4), 1)
     assert both.notes == {"seen": 3, "ms at most": 80}
     assert (last.what, last.tries) == ("other tries", 5)
     assert "1-2, 4" in table([both])
@@ -72,7 +86,7 @@ def test_what_lies_in_a_file_is_told_again(tmp_path: Path, capsys: pytest.Captur
     file = tmp_path / "figures.json"
     file.write_text(json.dumps(as_json([Goal("G0", "tries", 1234, seed=5, notes={"seen": 7})])))
     assert main(["--told", "--into", str(file)]) == 0
-    assert "G0    tries; 7 seen  1,234         0     5" in capsys.readouterr().out
+    assert "G0    tries; 7 seen  1,234                0     5" in capsys.readouterr().out
 
 
 def test_a_part_ends_with_its_time() -> None:
