@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from refold.core.records import Decision
+from refold.core.blocks import result_is_error, result_text
+from refold.core.records import Decision, ToolResultRecord
 
 CHOICES: Final = ("rerun", "failed", "done")
 """What can be decided about a call whose outcome nobody knows."""
+FAILED: Final = "outcome unknown: recorded as failed"
+"""What is recorded as the result of a call that was decided to count as failed."""
 
 _ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})|\0")
 
@@ -17,6 +20,24 @@ _ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})|\0")
 def names_itself(call_id: str) -> bool:
     """Say whether an id can stand before `=CHOICE` in a command and be read as nothing else."""
     return bool(call_id) and _ODD_ID.search(call_id) is None
+
+
+def decided_text(decision: Decision) -> str:
+    """Give what is recorded as the result of a call that was decided as failed or done."""
+    if decision.choice != "failed":
+        return decision.text
+    return f"{FAILED}: {decision.text}" if decision.text else FAILED
+
+
+def leaves_unknown(record: ToolResultRecord) -> bool:
+    """Say whether a result was recorded by a decision that the call counts as failed: it may well have run.
+
+    A journal of ours says so itself; those of others have no place for it, and are known by the text.
+    """
+    if record.decision is not None:
+        return record.decision.choice == "failed"
+    text = result_text(record.result)
+    return result_is_error(record.result) and (text == FAILED or text.startswith(f"{FAILED}: "))
 
 
 def by_id(given: Mapping[str, Decision], calls: Sequence[str]) -> dict[str, Decision]:

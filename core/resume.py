@@ -329,11 +329,6 @@ def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
     return []
 
 
-def decided_text(decision: Decision) -> str:
-    """Give what is recorded as the result of a call that was decided as failed or done."""
-    return decision.text or "outcome unknown: recorded as failed"
-
-
 def _does_not_fold(error: FoldError) -> Reason:
     if isinstance(error, UnsupportedVersion):
         return Reason("newer", str(error))

@@ -17,6 +17,7 @@ from refold.core.agent import Agent, ToolResult, Turn, Usage
 from refold.core.barred import ends_on_reply
 from refold.core.calls import Calls, own_copy
 from refold.core.control import Aborted, Control, settled
+from refold.core.decisions import decided_text
 from refold.core.errors import BadRecord, StoreError, said
 from refold.core.fold import Fold
 from refold.core.formats.journal import NATIVE
@@ -32,7 +33,7 @@ from refold.core.records import (
     ToolResultRecord,
     UserRecord,
 )
-from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused, decided_text
+from refold.core.resume import PlannedCall, ResumePlan, ResumeRefused
 from refold.core.state import RunState
 
 FollowUp = Callable[[], Awaitable[str | None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from tests import run_story as story
@@ -19,9 +19,11 @@ from refold.app.present.lens import Lens
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.view import Scope, View
 from refold.core.composing import Files
+from refold.core.records import Decision
 from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.timeline import EventTimeline
 from refold.core.store.reader import RunReader
+from refold.core.store.session import SessionStore
 from refold.core.store.touching import TouchReader
 from refold.core.touches import DELETED, MOVED, READ, WRITTEN
 
@@ -236,6 +238,93 @@ def test_a_call_that_a_later_turn_leaves_behind_has_an_unknown_outcome(tmp_path:
         assert "The last change before it is of seq 15." in said(reading, 16)
         found = [touch for touch in reading.changing.touches.latest(15, 100) if touch.unknown]
         assert [(touch.path, touch.kind) for touch in found] == [("calc.py", DELETED)]
+
+
+UNKNOWN = "outcome unknown: recorded as failed"
+
+
+def decided(words: str = UNKNOWN, choice: str = "") -> list[bytes]:
+    """A run in which a call that was in flight was decided to count as failed, and that went on."""
+    more: dict[str, Any] = {"decision": {"choice": choice}} if choice else {}
+    result = story.result(3, "c1", words, error=choice != "done", **more)
+    return [
+        story.meta(1, "decided", "Edit."),
+        story.assistant(2, 0, story.call("c1", "write_file", path="a.py", content="x\n")),
+        result,
+        story.assistant(4, 1, story.text("Done."), stop="end_turn"),
+    ]
+
+
+@pytest.mark.parametrize("choice", ["", "failed"], ids=["of others", "our own"])
+def test_a_call_that_was_decided_to_have_failed_keeps_its_unknown_outcome(
+    tmp_path: Path, choice: str
+) -> None:
+    with RunReader.open(story.write(tmp_path / "decided.json", decided(choice=choice))) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        for seq in (2, 3):
+            assert "write_file  ? recorded as failed at seq 3: outcome unknown" in said(reading, seq)
+        for seq in (3, 4):
+            total = said(reading, seq, "sum", width=100)
+            assert "? seq 2 may have changed a.py: outcome unknown, it is not in the sum" in total
+            row = next(line for line in state(reading, seq).split("\n") if "a.py" in line)
+            assert row.replace("▸", "").split() == [
+                "written?",
+                "a.py",
+                *["outcome", "unknown", "·", "seq", "3"],
+            ]
+        assert "? recorded as failed at seq 3: outcome unknown" in record(reading, 1)
+        shown = record(reading, 2)
+        assert "? outcome unknown: it was recorded as failed, and may have run" in shown
+        assert "the tool reported an error" not in shown
+        rows = reading.rows()
+        assert f"? {UNKNOWN}" in plain(rows.line(reading.timeline.first_row(2), 200)).replace(
+            "decided: failed  ", ""
+        )
+
+
+def test_a_failure_that_a_tool_reported_is_one(tmp_path: Path) -> None:
+    """Only what nobody saw is unknown: neither a text that is like it nor another decision makes it so."""
+    for words, choice in (("outcome unknown", ""), ("ok", "done")):
+        path = story.write(tmp_path / "decided.json", decided(words, choice))
+        with RunReader.open(path) as reader:
+            reader.index_all()
+            text = said(reading_of(reader), 3)
+        assert ("✗ failed at seq 3" in text, "✓ done at seq 3" in text) == (not choice, bool(choice))
+
+
+def record(reading: Reading, item: int) -> str:
+    row = reading.timeline.first_row(item)
+    return "\n".join(plain(line).rstrip() for line in reading.record(row, 100, View()))
+
+
+@pytest.mark.parametrize("choice", ["failed", "rerun", "done"])
+def test_a_run_directory_keeps_what_was_decided_of_an_end_that_nobody_saw(
+    tmp_path: Path, choice: str
+) -> None:
+    run = make("04-tail-tool-started", tmp_path)
+    runs = SessionStore(tmp_path)
+    text = "it is there" if choice == "done" else ""
+    with runs.claim_and_validate_resume(run.name, decisions={"call_edit_1": Decision(choice, text)}):
+        pass
+    with RunReader.open(run) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        timeline = reading.timeline
+        end = max(at for at in range(timeline.items) if timeline.kind(at) == "result")
+        seq = timeline.seq(end)
+        assert seq is not None
+        total, here = said(reading, seq, "sum", width=100), said(reading, seq, width=100)
+        shown, stands = record(reading, end), state(reading, seq, 100)
+        listed = plain(reading.rows().line(end, 200))
+    unknown = choice != "done"
+    word = {"failed": "recorded as failed", "rerun": "runs again", "done": ""}[choice]
+    assert ("may have changed calc.py: outcome unknown, it is not in the sum" in total) == unknown
+    assert ("written? calc.py" in stands) == unknown
+    assert ("1 of unknown outcome" in stands) == unknown
+    assert (f"{word}: outcome unknown" in shown) == unknown
+    assert (f"at seq {seq}: outcome unknown" in here) == unknown
+    assert ("? replace_text" in listed) == unknown
 
 
 def test_a_run_directory_shows_its_edits_and_what_it_left(tmp_path: Path) -> None:

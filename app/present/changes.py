@@ -39,6 +39,12 @@ class Fate(NamedTuple):
     """It came to its end, and did what it was to do."""
 
 
+def recorded_as_failed(seq: int | None, *, again: bool = False) -> Fate:
+    """Give what became of a call that a person decided about without knowing what it did."""
+    said = "decided to run again" if again else "recorded as failed"
+    return Fate("?", f"{said} at seq {seq}: outcome unknown", "warn")
+
+
 class Here(NamedTuple):
     """What the pane stands on."""
 

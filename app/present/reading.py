@@ -432,6 +432,7 @@ class Reading(ReadingChanges):
     def _results(self, assistant: int) -> tuple[Answer | None, ...]:
         """Give the result of each call of an assistant record, wherever in its turn that stands."""
         from refold.app.present.record import Answer
+        from refold.core.store.touching import TELLING
 
         timeline = self.timeline
         columns = timeline.columns
@@ -441,7 +442,9 @@ class Reading(ReadingChanges):
                 break
             call = columns.link[place]
             if columns.kind[place] == RESULT and call >= 0 and call not in found:
-                found[call] = Answer(timeline.seq(place), "", error=timeline.is_error(place))
+                unknown = self.reader.outcome_unknown(place, TELLING)
+                error = timeline.is_error(place)
+                found[call] = Answer(timeline.seq(place), "", error=error, unknown=unknown)
         return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from refold.app.lines import Line
 from refold.app.present.view import View
 from refold.core.columns import ASSISTANT, RESULT
+from refold.core.store.touching import TELLING
 
 if TYPE_CHECKING:
     from refold.app.present.changes import Fate, Here
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from refold.core.touches import Place
 
 _MOST_IN_A_TURN = 10_000
-_DENIAL = 16_384
-"""Results above this many bytes are no denial."""
 
 
 class ReadingChanges(ABC):
@@ -88,7 +87,7 @@ class ReadingChanges(ABC):
 
     def _fate(self, place: Place, *, held: bool) -> Fate:
         """Say what became of a call."""
-        from refold.app.present.changes import Fate
+        from refold.app.present.changes import Fate, recorded_as_failed
 
         timeline = self.timeline
         end = self._result_of(place)
@@ -96,9 +95,11 @@ class ReadingChanges(ABC):
             words = "no result yet" if held else "no result recorded: outcome unknown"
             return Fate("·" if held else "?", words, "dim" if held else "warn")
         seq = timeline.seq(end)
+        if self.reader.outcome_unknown(end, TELLING):
+            return recorded_as_failed(seq)
         if timeline.is_error(end):
             return Fate("✗", f"failed at seq {seq}: not counted as a change", "problem")
-        if self.reader.denied(end, _DENIAL):
+        if self.reader.denied(end, TELLING):
             return Fate("✗", f"denied at seq {seq}: it changed nothing", "warn")
         return Fate("✓", f"done at seq {seq}", "good", happened=True)
 

@@ -16,6 +16,7 @@ from refold.app.present.view import View as View
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_is_error, result_text
 from refold.core.columns import Row, Span
+from refold.core.decisions import leaves_unknown
 from refold.core.findings import Finding
 from refold.core.records import (
     AssistantRecord,
@@ -44,6 +45,8 @@ class Answer(NamedTuple):
     seq: int | None
     name: str
     error: bool = False
+    unknown: bool = False
+    """A person recorded it as failed, and it may have run."""
 
 
 class Subject(NamedTuple):
@@ -247,6 +250,9 @@ def _call(block: Block, answer: Answer | None, width: int, *, known: bool = True
 def _verdict(answer: Answer | None, width: int) -> Iterator[Line]:
     if answer is None:
         yield from flow((cell("  no result recorded: outcome unknown", "warn"),), width, 2)
+    elif answer.unknown:
+        said = f"  ? recorded as failed at seq {answer.seq}: outcome unknown"
+        yield from flow((cell(said, "warn"),), width, 2)
     elif answer.error:
         yield from flow((cell(f"  ✗ failed at seq {answer.seq}", "problem"),), width, 2)
     else:
@@ -272,6 +278,11 @@ def _result(subject: Subject, record: ToolResultRecord, width: int, view: View) 
     if record.remote:
         yield from flow((cell("ran on another agent", "dim"),), width, 2)
     error = result_is_error(record.result)
+    if leaves_unknown(record):
+        # No tool said so.
+        error = False
+        said = "? outcome unknown: it was recorded as failed, and may have run"
+        yield from flow((cell(said, "warn"),), width, 2)
     yield from _output(unwrap(result_text(record.result), whole=not subject.hidden), width, view, error=error)
 
 

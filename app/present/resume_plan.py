@@ -12,6 +12,7 @@ from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
+from refold.core.decisions import decided_text
 from refold.core.records import Decision
 from refold.core.resume import Answer, FingerprintRow, PlannedCall, ResumePlan, TwoAnswers, Verdict
 
@@ -41,7 +42,6 @@ _OURS: Final[dict[Answer, Cell]] = {
     "ask": Cell(Safe("asks"), "warn"),
     "refuse": Cell(Safe("refuses"), "problem"),
 }
-_FAILED: Final = "outcome unknown: recorded as failed"
 
 
 NOTHING_NOTED: Final[Mapping[str, Decision]] = MappingProxyType({})
@@ -281,7 +281,7 @@ def _why(call: PlannedCall, noted: Decision | None) -> tuple[Cell, ...]:
     if decision.choice == "rerun":
         return (cell("it is run as you say; if it ran before, it runs a second time", "warn"),)
     if decision.choice == "failed":
-        return (cell("its result will say: ", "dim"), cell(decision.text or _FAILED, "text", _TEXT))
+        return (cell("its result will say: ", "dim"), cell(decided_text(decision), "text", _TEXT))
     return (cell("its result will be: ", "dim"), cell(decision.text, "text", _TEXT))
 
 

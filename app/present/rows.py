@@ -19,6 +19,7 @@ from refold.app.present.points import point
 from refold.app.safe import Safe
 from refold.core.blocks import Block, read_blocks, result_text
 from refold.core.columns import Row
+from refold.core.decisions import leaves_unknown
 from refold.core.errors import RefoldError
 from refold.core.findings import CODES
 from refold.core.formats import Decoder
@@ -328,7 +329,9 @@ class TimelineRows:
         self, index: int, row: Row, record: ToolResultRecord, *, whole: bool
     ) -> tuple[Sequence[Cell], tuple[str, Role]]:
         lead: list[Cell] = []
-        if self.timeline.is_error(row.item):
+        if leaves_unknown(record):
+            lead.append(Cell(Safe("? "), "warn"))
+        elif self.timeline.is_error(row.item):
             lead.append(Cell(Safe("✗ "), "problem"))
         linked = self.timeline.link(index)
         if linked is not None and linked != index - 1:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from refold.app.lines import Line, Role
 from refold.app.present import units
-from refold.app.present.changes import Fate
+from refold.app.present.changes import Fate, recorded_as_failed
 from refold.app.present.conversation import WINDOW
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.money import Prices
@@ -269,6 +269,8 @@ class SessionReading(Reading):
         if now.state == "started":
             words_ = "started, no end yet" if held else "started, no end recorded: outcome unknown"
             return Fate("·" if held else "?", words_, "dim" if held else "warn")
+        if now.outcome_unknown:
+            return recorded_as_failed(now.ended, again=now.settled == "rerun")
         if now.state == "failed":
             return Fate("✗", f"failed at seq {now.ended}: not counted as a change", "problem")
         return Fate("✓", f"done at seq {now.ended}", "good", happened=True)

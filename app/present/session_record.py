@@ -16,7 +16,7 @@ from refold.app.present.record import (
     heading_lines,
     text_lines,
 )
-from refold.app.present.session_rows import DECISIONS, Glimpse, outcome
+from refold.app.present.session_rows import DECISIONS, Glimpse, outcome, settled
 from refold.app.present.view import View
 from refold.core.records import Json
 from refold.core.rivumi.calls import CallLife
@@ -145,6 +145,8 @@ def _moment(life: CallLife, before: CallLife | None) -> tuple[str, Role]:
     past = before or CallLife(life.id)
     if life.ended is not None and past.ended is None:
         code = f", exit {life.exit_code}" if life.exit_code is not None else ""
+        if life.outcome_unknown:
+            return settled(life), "warn"
         failed = life.ok is False
         return (f"failed{code}" if failed else f"completed{code}"), "problem" if failed else "good"
     if life.started is not None and life.started != past.started:

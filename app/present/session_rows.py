@@ -303,6 +303,8 @@ class SessionRows(TimelineRows):
         ok = own.flag("ok")
         role: Role = "problem" if ok is False else "good" if ok else "dim"
         mark = "✗ " if ok is False else "✓ " if ok else ""
+        if life is not None and life.now.outcome_unknown:
+            mark, role = "? ", "warn"
         lead: list[Cell] = [Cell(Safe(mark), role)]
         lead.append(cell(f"{own.text('name') or 'unnamed'}  ", "dim", 80))
         code = own.raw.get("exit_code")
@@ -333,6 +335,8 @@ def outcome(life: CallLife) -> tuple[str, Role]:
     match life.state:
         case "completed":
             return "✓", "good"
+        case "failed" if life.outcome_unknown:
+            return "? unknown", "warn"
         case "failed":
             return "✗ failed", "problem"
         case "started":
@@ -343,6 +347,11 @@ def outcome(life: CallLife) -> tuple[str, Role]:
             return "no answer", "warn"
         case _:
             return "not started", "warn"
+
+
+def settled(life: CallLife) -> str:
+    """Say what a person decided about a call of which nobody knows what it did."""
+    return f"{'runs again' if life.settled == 'rerun' else 'recorded as failed'}: outcome unknown"
 
 
 def glimpse(head: bytes, length: int, decoder: EventDecoder) -> Glimpse:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from refold.app.lines import Line, Role
 from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, flow, spread
-from refold.app.present.session_rows import DECISIONS, outcome
+from refold.app.present.session_rows import DECISIONS, outcome, settled
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState, differences
 from refold.core.rivumi.history import Since
@@ -108,13 +108,18 @@ def _calls(now: EventsState, past: EventsState | None, width: int) -> Iterator[L
     made = [call for call in now.calls if not call.is_check]
     ended = sum(call.ended is not None for call in made)
     failed = sum(call.state == "failed" for call in made)
-    text = f"{units.plural(len(made), 'call')}, {ended} ended" + (f", {failed} failed" if failed else "")
+    unsure = [call for call in made if call.ended is not None and call.outcome_unknown]
+    text = f"{units.plural(len(made), 'call')}, {ended} ended"
+    text += f", {failed - len(unsure)} failed" if failed > len(unsure) else ""
+    text += f", {len(unsure)} of unknown outcome" if unsure else ""
     changed = past is not None and past.calls != now.calls
     yield from _row("calls", text, width, changed=changed)
     for call in now.open_calls[:_MOST]:
         role: Role = "problem" if call.uncertain else "warn"
         said = "may have changed something" if call.uncertain else "only reads"
         yield from _call("open", call, f"started at {call.started}, no end: {said}", role, width)
+    for call in unsure[-_MOST:]:
+        yield from _call("unsure", call, f"{settled(call)}, seq {call.ended}", "warn", width)
     if now.waiting is not None:
         call = now.waiting
         said = "allowed, not started" if call.decided is not None else "waits for an answer"

@@ -134,6 +134,9 @@ def _file(path: str, found: Sequence[Touch], seqs: Sequence[int], item: int, wid
         word, role = f"{word}?", "warn"
     reads = [touch for touch in found if touch.kind == READ and touch is not main]
     right = f" read {seqs[reads[0].place.end]} ·" if reads else ""
+    if main.unknown:
+        # It matters more than where the file was read.
+        right = " outcome unknown ·"
     right += f" seq {seqs[main.place.end]}"
     here = any(touch.place.end == item for touch in found)
     edge = Cell(Safe("▸ " if here else "  "), "accent")

@@ -39,6 +39,8 @@ class CallLife(msgspec.Struct, frozen=True, gc=False):
     ended: int | None = None
     ok: bool | None = None
     error: str = ""
+    settled: str = ""
+    """What a person decided of an end that nobody saw: rerun, failed or done."""
     exit_code: int | None = None
     abandoned: int | None = None
 
@@ -56,6 +58,15 @@ class CallLife(msgspec.Struct, frozen=True, gc=False):
     def uncertain(self) -> bool:
         """Open, and it may have changed something: nobody can say whether it did."""
         return self.open and self.effect != "read"
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """It may have changed something and nobody can say whether it did, whatever was recorded later."""
+        if self.ended is None:
+            return self.uncertain
+        # One that was allowed may have begun where the event of its start is the one that was lost.
+        began = self.started is not None or self.decision.startswith("allow")
+        return began and self.settled in {"failed", "rerun"} and self.effect != "read"
 
     @property
     def waits(self) -> bool:
@@ -172,8 +183,9 @@ class Calls:
         life = self._current(call)
         if life is None or life.ended is not None:
             life = self._begin(CallLife(call))
+        settled = Members(data.object("decision") or {}).text("choice")
         if data.object("decision") is not None:
-            self._close_all(call, seq)
+            self._close_all(call, seq, settled)
         code = data.whole("exit_code", -1) if data.raw.get("exit_code") is not None else None
         self._put(
             msgspec.structs.replace(
@@ -182,15 +194,16 @@ class Calls:
                 ended=seq,
                 ok=data.flag("ok"),
                 error=data.text("error"),
+                settled=settled,
                 exit_code=code,
             )
         )
 
-    def _close_all(self, call: str, seq: int) -> None:
+    def _close_all(self, call: str, seq: int, settled: str) -> None:
         """End every life of a call: what somebody decided is about all that was left open under its id."""
         for at, life in enumerate(self._lives):
             if life.id == call and life.open:
-                self._set(at, msgspec.structs.replace(life, ended=seq, ok=False))
+                self._set(at, msgspec.structs.replace(life, ended=seq, ok=False, settled=settled))
 
     def _transaction(self, kind: str, data: Members, seq: int) -> None:
         call = data.text("tool_call_id")

@@ -95,6 +95,7 @@ class _Moment(NamedTuple):
     ended: int | None
     ok: bool | None
     error: str
+    settled: str
     exit_code: int | None
     abandoned: int | None
 
@@ -114,6 +115,7 @@ class _Moment(NamedTuple):
             self.ended,
             self.ok,
             self.error,
+            self.settled,
             self.exit_code,
             self.abandoned,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from refold.core.blocks import read_blocks, result_is_denial
 from refold.core.columns import DAMAGE, META, RECOVERED
+from refold.core.decisions import leaves_unknown
 from refold.core.errors import BadRecord, NotRegular
 from refold.core.formats import HEAD_BYTES
 from refold.core.records import AssistantRecord, Json, MetaRecord, Record, ToolResultRecord
@@ -199,6 +200,19 @@ class RunReader(GrowingIndex):
         except BadRecord:
             return False
         return isinstance(record, ToolResultRecord) and result_is_denial(record.result)
+
+    def outcome_unknown(self, item: int, longest: int) -> bool:
+        """Say whether a result, of so many bytes at most, was recorded by somebody who did not know it."""
+        if self.timeline.columns.length[item] > longest or not self.timeline.is_error(item):
+            return False
+        raw = self.raw(item)
+        if b"decision" not in raw and b"outcome" not in raw:
+            return False
+        try:
+            record = self.record(item)
+        except BadRecord:
+            return False
+        return isinstance(record, ToolResultRecord) and leaves_unknown(record)
 
     def hole(self, item: int) -> tuple[int, int] | None:
         """Give the bytes in the middle of a recovered item that are another record, or None."""

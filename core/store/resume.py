@@ -16,6 +16,7 @@ import msgspec
 
 from refold.core.agent import Agent
 from refold.core.columns import DAMAGE, RECOVERED, TERMINAL
+from refold.core.decisions import decided_text
 from refold.core.errors import BadRecord, FoldError, StoreError
 from refold.core.formats.registry import by_name
 from refold.core.records import (
@@ -35,7 +36,6 @@ from refold.core.resume import (
     ResumePlan,
     ResumeRefused,
     ResumeRequest,
-    decided_text,
     plan_resume,
 )
 from refold.core.state import RunState

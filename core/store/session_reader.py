@@ -189,6 +189,11 @@ class SessionReader(RunReader):
         """Say nothing: an event that ends a call tells whether it went well."""
         return False
 
+    def outcome_unknown(self, item: int, longest: int) -> bool:
+        """Say whether the end of a call was recorded by somebody who did not know it."""
+        life = self.timeline.life(item)
+        return life is not None and life.now.outcome_unknown
+
     def _decoded(self, line: bytes) -> Event:
         decoder = self.decoder
         assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other

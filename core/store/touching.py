@@ -16,8 +16,8 @@ WHOLE: Final = 1 << 18
 _PIECE: Final = 1 << 18
 _FED: Final = 1 << 13
 """Bytes taken apart in one step: nothing but short texts takes two milliseconds."""
-_DENIAL: Final = 16_384
-"""Results above this many bytes are no denial of a call."""
+TELLING: Final = 16_384
+"""Results above this many bytes are no denial of a call, and no decision about it."""
 
 
 class TouchReader:
@@ -41,10 +41,13 @@ class TouchReader:
         kind = timeline.columns.kind[item]
         if kind == RESULT:
             key = timeline.answered(item)
-            if touches.waits(key):
-                touches.end(
-                    key, item, ok=not timeline.is_error(item) and not self._reader.denied(item, _DENIAL)
-                )
+            if not touches.waits(key):
+                return
+            if self._reader.outcome_unknown(item, TELLING):
+                touches.give_up(key, item)
+            else:
+                ok = not timeline.is_error(item) and not self._reader.denied(item, TELLING)
+                touches.end(key, item, ok=ok)
             return
         if kind in {ASSISTANT, USER}:
             for key in touches.open_keys():
