@@ -1,8 +1,8 @@
 """Which call touched which file, and which kept a list of steps: columns, so that any moment is a cut.
 
 Fed once in the order of the records (`core.store.touching` does it in slices); a cursor that moves asks for
-what is on the screen and reads nothing again. A call counts from its result on: one that failed did nothing,
-and one whose result never came has an outcome that nobody knows.
+what is on the screen and reads nothing again. A call counts from its result on: one that failed did nothing.
+One whose result never came, or was recorded by a decision, has an outcome that nobody knows.
 """
 
 from __future__ import annotations

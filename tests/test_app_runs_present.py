@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,9 +162,27 @@ def test_a_row_says_what_experience_promises() -> None:
     )
     text = row(run)
     assert text.startswith("✗ crashed ⚠ 2    fix-add            fisk-ai  claude-opus-4-8 ")
-    assert "1h ago  Fix add()⏎so" in text
+    assert "1h ago  1 in flight · Fix" in text
     line = rows(run).line(0, 118)
     assert roles(line, "problem") == ["✗", "crashed", "⚠ 2", "1"]
+
+
+@pytest.mark.parametrize("format_", ["fisk-ai", "refold", "rivumi"])
+@pytest.mark.parametrize("width", [58, 78, 118, 158, 198])
+def test_what_is_in_flight_is_said_however_long_the_id_is(width: int, format_: str) -> None:
+    long = "7f3c2a9e4b1d4c0f9a6be85d2b90c1e374"
+    crashed = RunSummary(
+        id=long, path="/r", format=format_, status="crashed", prompt="Fix add()", in_flight=("a", "b")
+    )
+    line = rows(crashed).line(0, width)
+    assert "2 in flight" in roles(line, "warn")
+    assert "7f3c2" in plain(line), "the id can still be told"
+    beside = plain(line).index("2 in flight") < plain(line).index("ago")
+    assert beside == (width > 120), "at one width it stands in one place for all"
+    short = rows(msgspec.structs.replace(crashed, id="a")).line(0, width)
+    assert (plain(short).index("2 in flight") < plain(short).index("ago")) == beside
+    without = row(crashed, width, keys=("id",))
+    assert "2 in flight" in without
 
 
 def test_damage_keeps_its_count_beside_the_longest_status() -> None:

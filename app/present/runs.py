@@ -30,6 +30,8 @@ _WHOLE_ID: Final = 30
 _NAMES_PARENT: Final = 48
 """Cells of a prompt from which on it names the parent of a fork."""
 _PARENT: Final = 20
+_BESIDE: Final = 24
+"""Cells that hold an id and what is in flight; where the column is narrower the prompt says it."""
 _SAID_BY_STATUS: Final[Mapping[str, frozenset[str]]] = {
     "empty": frozenset({"E_EMPTY"}),
     "newer": frozenset({"E_NEWER_VERSION"}),
@@ -154,6 +156,8 @@ class RunRows:
         self._zone = zone
         self._width = -1
         self._columns: tuple[Column, ...] = ()
+        self._beside_id = True
+        """What is in flight stands beside the id, not before the prompt."""
         self._sort = runs.sort
         self._filter = runs.filter
         words = sorted(runs.filter.words, key=len, reverse=True)
@@ -167,6 +171,8 @@ class RunRows:
         if width != self._width:
             self._width = width
             self._columns = columns(self._keys, width)
+            wide = {column.key: column.width for column in self._columns}
+            self._beside_id = "prompt" not in wide or wide.get("id", 0) >= _BESIDE
         return self._columns
 
     def line(self, index: int, width: int) -> Line:
@@ -210,11 +216,13 @@ class RunRows:
             case "status":
                 return _status(run, width)
             case "id":
+                pending = _pending(run) if self._beside_id else None
                 if run.path in self.marked:
-                    return (MARK, *marked(_id(run, width - safe.width(MARK.text)), self._words))
-                return marked(_id(run, width), self._words)
+                    return (MARK, *marked(_id(run, width - safe.width(MARK.text), pending), self._words))
+                return marked(_id(run, width, pending), self._words)
             case "prompt":
-                return marked(_prompt(run, width), self._words)
+                pending = None if self._beside_id else _pending(run)
+                return marked(_prompt(run, width, pending), self._words)
             case "updated":
                 text = Safe(updated(run, self._now(), self._zone))
                 return (Cell(safe.fit(text, width, "right"), "dim"),)
@@ -275,38 +283,51 @@ def damaged_places(run: RunSummary) -> int:
     return max(0, run.damaged - len(said.intersection(run.problems)))
 
 
-def _id(run: RunSummary, width: int) -> Line:
+def _pending(run: RunSummary) -> Cell | None:
+    """Say how many calls are without a result: in a run that crashed they are the first thing to know."""
+    if not run.in_flight:
+        return None
+    word = "withheld" if withheld(run) else "in flight"
+    return Cell(Safe(f"{len(run.in_flight)} {word}"), "warn" if run.status == "crashed" else "dim")
+
+
+def _id(run: RunSummary, width: int, pending: Cell | None) -> Line:
+    whole = width
+    # An id can be told by its ends; that something is in flight cannot be told otherwise.
+    beside = Safe(f" {pending.text}" if pending is not None and width > len(pending.text) + len(" …") else "")
+    width -= len(beside)
     fork = Safe(" ψ" if run.parent and width > len(" ψ") else "")
     star = Safe(f"{STAR} " if run.kept.star and width > len(f"{STAR} …") + len(fork) else "")
     marked_ones = f" {NOTED}{run.kept.records or ''}" if has_note(run.kept) else ""
     noted = Safe(marked_ones if width > len(star) + len(fork) + len(f"{marked_ones}…") else "")
     name = middle(safe.line(run.kept.name or run.id), width - len(star) - len(fork) - len(noted))
-    room = width - len(star) - safe.width(name) - len(fork) - len(noted)
-    word = "withheld" if withheld(run) else "in flight"
-    pending = Safe(f" {len(run.in_flight)} {word}" if run.in_flight else "")
-    if len(pending) > room:
-        pending = Safe("")
+    taken = len(star) + safe.width(name) + len(noted) + len(fork) + len(beside)
     return (
         Cell(star, "accent"),
         Cell(name, "strong"),
         Cell(noted, "accent"),
         Cell(fork, "fork"),
-        Cell(pending, "dim"),
-        Cell(Safe(" " * (room - len(pending)))),
+        Cell(beside, "dim" if pending is None else pending.role),
+        Cell(Safe(" " * (whole - taken))),
     )
 
 
-def _prompt(run: RunSummary, width: int) -> Line:
+def _prompt(run: RunSummary, width: int, pending: Cell | None) -> Line:
     if run.note or run.status in _BLIND:
         why = safe.line(run.note or run.rule, _READ)
         role: Role = "problem" if run.status == "unreadable" else "dim"
         return (Cell(safe.fit(why, width), role),)
+    lead: list[Cell] = []
+    if pending is not None:
+        lead.append(Cell(safe.fit(pending.text, min(width, len(pending.text))), pending.role))
+        lead.append(Cell(safe.fit(Safe(" · "), min(len(" · "), width - len(lead[0].text))), "dim"))
     prompt = safe.line(run.prompt.strip(), _READ)
-    if not run.parent or width < _NAMES_PARENT:
-        return (Cell(safe.fit(prompt, width), "text"),)
-    # A fork has the prompt of its parent: what tells both apart comes first.
-    parent = Safe(f"ψ of {middle(safe.line(run.parent, _READ), _PARENT)} · ")
-    return (Cell(parent, "fork"), Cell(safe.fit(prompt, width - safe.width(parent)), "text"))
+    if run.parent and width >= _NAMES_PARENT:
+        # A fork has the prompt of its parent: what tells both apart comes first.
+        parent = Safe(f"ψ of {middle(safe.line(run.parent, _READ), _PARENT)} · ")
+        lead.append(Cell(parent, "fork"))
+    left = width - sum(safe.width(each.text) for each in lead)
+    return (*lead, Cell(safe.fit(prompt, left), "text"))
 
 
 def _number(run: RunSummary, key: str, width: int) -> Line:
