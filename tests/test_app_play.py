@@ -123,6 +123,44 @@ async def test_the_footer_names_what_the_key_that_plays_does_now(run: Path) -> N
         await opened.until(lambda: "space play" in footer())
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 40)])
+@pytest.mark.parametrize("way", ["breakpoint", "end", "sought", "escape", "space", "replaced", "by hand"])
+async def test_whatever_ends_playing_is_seen_in_the_footer(
+    run: Path, way: str, size: tuple[int, int]
+) -> None:
+    async with played(run, size=size) as opened:
+
+        def footer() -> str:
+            return shown(opened.pilot.app)[-1]
+
+        if way in ("breakpoint", "sought"):
+            await opened.enter("b", "error:yes")
+        await opened.press("space")
+        await opened.until(lambda: "space pause" in footer())
+        await opened.passes(0.45, seq=2)
+        assert "space pause" in footer()
+        match way:
+            case "breakpoint":
+                await opened.passes(4.0, seq=6)
+            case "end":
+                await opened.press("end")
+            case "sought":
+                await opened.press("B")
+            case "replaced":
+                new = run.with_suffix(".new")
+                new.write_bytes(b"".join(story.fix_add()[:5]))
+                new.replace(run)
+            case "by hand":
+                await opened.press("up")
+                await opened.until(lambda: opened.seq == 1)
+                assert "space pause" in footer()
+                await opened.press("G")
+            case _:
+                await opened.press(way)
+        await opened.until(lambda: not opened.screen.player.playing)
+        await opened.until(lambda: "space play" in footer())
+
+
 async def test_what_is_typed_about_a_run_moves_nothing_in_it(run: Path) -> None:
     async with played(run, at=4) as opened:
         await opened.press("colon")

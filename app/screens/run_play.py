@@ -172,6 +172,7 @@ class RunPlayScreen(RunMovesScreen):
                 await asyncio.sleep(min(max(ahead, _FRAME), _LOOK))
         self.pane.keeps_up = False
         self._draw_top()
+        self.refresh_bindings()
 
     async def _tick(self, reading: Reading, now: float) -> None:
         """Show what has become due, the last of it on the screen; slowly where that has to be read."""
@@ -200,7 +201,6 @@ class RunPlayScreen(RunMovesScreen):
         """Stand still at the end, and go along with it: more may come."""
         self.player.pause(self._clock())
         self.timeline.go(reading.timeline.rows - 1)
-        self.refresh_bindings()
 
     @on(events.ScreenSuspend)
     def _covered_up(self) -> None:
