@@ -11,16 +11,21 @@ from pathlib import Path
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import OutputFailed, Printer, is_terminal
 from refold.app.cli_run import item_at, open_run, target
-from refold.app.exporting import refuse, text_of, write
+from refold.app.exporting import FORMATS, ending_of, refuse, text_of, write
 from refold.app.present.units import plural
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError, Refused
 from refold.core.redact import Redactor, explain
-from refold.core.store.export import Source, gathered
+from refold.core.store.export import NameTaken, Source, gathered, refuse_taken, write_file, write_new_file
+from refold.core.store.files import shown
 
 
 class NeedsFile(RefoldError):
     """The format is not text: it has to go into a file."""
+
+
+class NeedsFormat(RefoldError):
+    """No format was named, and the name of the file speaks of none."""
 
 
 class WholeRunsOnly(RefoldError):
@@ -32,7 +37,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
     Raises:
         NeedsFile: a bundle was asked for without a file.
+        NeedsFormat: neither an option nor the name of the file says which format.
         WholeRunsOnly: a bundle was asked for of the records up to some place.
+        NameTaken: the file is there, and is not to be replaced.
         Refused: the file is a run, or would be taken for one, or Refold only looks.
         StoreError: the run cannot be read, or the file not be written.
     """
@@ -40,9 +47,10 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     out = None if arguments.output in (None, "-") else Path(arguments.output)
     if out and settings.read_only:
         raise Refused("export: refused with --read-only", remedy="leave --read-only out, or --output")
-    if out is None and arguments.format == "bundle":
+    name = arguments.format or _format_of(out)
+    if out is None and name == "bundle":
         raise NeedsFile("a bundle is not text", remedy="name a file with -o FILE")
-    if wanted.place and arguments.format == "bundle":
+    if wanted.place and name == "bundle":
         raise WholeRunsOnly(
             f"a bundle holds the whole run, and {arguments.run} names a part of it",
             remedy=f"leave @{wanted.place} out, export it as jsonl, or fork it there and export the fork",
@@ -50,20 +58,52 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     redactor = Redactor(on=not arguments.no_redact, allow=settings.allow)
     with open_run(wanted.run, settings) as reader:
         refuse(reader, out, settings)
+        if out is not None and not arguments.force:
+            _refuse_taken(out)
         timeline = reader.index_all()
         last = item_at(timeline, wanted.place, wanted.run) if wanted.place else None
         source = Source(reader, redactor, last)
         draw = partial(_drawn, settings, last)
         if out is None:
             on_terminal = is_terminal(sys.stdout)
-            _to_output(text_of(arguments.format, source, draw, ascii_text=on_terminal), printer)
+            _to_output(text_of(name, source, draw, ascii_text=on_terminal), printer)
         else:
-            write(arguments.format, source, out, draw)
+            write(name, source, out, draw, write_file if arguments.force else write_new_file)
         damaged = timeline.findings
+    if out is not None:
+        printer.note(f"refold: {shown(out)}: written as {name}{_why(out, name, arguments.format)}")
     printer.note(f"refold: {_told(redactor)}")
     if any(finding.severity == "error" for finding in damaged):
         printer.note(f"refold: the run is damaged: {plural(len(damaged), 'finding')} marked in the export")
     return FINE
+
+
+def _format_of(out: Path | None) -> str:
+    """Give the format that the name of a file speaks of; Markdown for what goes to standard output."""
+    if out is None:
+        return "md"
+    found = ending_of(out)
+    if found is None:
+        endings = ", ".join(f".{each.ending}" for each in FORMATS)
+        raise NeedsFormat(
+            f"{shown(out)}: its ending names no format", remedy=f"add --format, or one of {endings}"
+        )
+    return found[0].name
+
+
+def _refuse_taken(out: Path) -> None:
+    try:
+        refuse_taken(out)
+    except NameTaken as error:
+        raise NameTaken(str(error), remedy="choose another name, or replace it with --force") from error
+
+
+def _why(out: Path, name: str, asked: str | None) -> str:
+    """Say where the format comes from, where that may surprise."""
+    if not asked:
+        return ", as its name says"
+    found = ending_of(out)
+    return f", though it is called {found[0].name}" if found is not None and found[0].name != name else ""
 
 
 def _drawn(settings: Settings, item: int | None, source: Source) -> str:

@@ -170,18 +170,18 @@ def _export(parser: Parser) -> None:
         "like a secret is replaced and counted on standard error; what damage left is marked."
     )
     parser.epilog = (
-        "examples:\n  refold export billing-sweep --format html -o sweep.html\n"
+        "examples:\n  refold export billing-sweep -o sweep.html\n"
         "  refold export billing-sweep@14 --format jsonl | jq .\n"
-        "  refold export nightly-audit --format bundle -o nightly.refold-bundle"
+        "  refold export nightly-audit -o nightly.refold-bundle"
     )
     parser.add_argument("run", metavar="RUN[@SEQ]", help=RUN_HELP)
     parser.add_argument(
         "--format",
         choices=("md", "html", "json", "jsonl", "cast", "svg", "bundle"),
-        default="md",
-        help="what to write; md if left out",
+        help="what to write; if left out what the name of FILE ends with, without FILE md",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="where to; a bundle needs it")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
     parser.add_argument(
         "--no-redact", action="store_true", help="leave secrets in; the configuration names what is none"
     )

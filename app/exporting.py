@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from refold.app.lines import Rows
 from refold.app.safe import line
-from refold.core.store.export import Source, refuse_target, write_file, write_text
+from refold.core.store.export import Source, as_text, refuse_target, write_file
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Draw: TypeAlias = Callable[[Source], str]
 """Gives the picture of a run: `app.picturing`, with the screen that it is taken of."""
+
+Put: TypeAlias = Callable[[Path, Callable[[int], None]], None]
+"""Makes a file by what is put into a descriptor."""
 
 
 class Format(NamedTuple):
@@ -51,19 +54,37 @@ def refuse(reader: RunReader, out: Path | None, settings: Settings) -> None:
         refuse_target(out, reader.path, roots, settings.own_places)
 
 
-def write(name: str, source: Source, out: Path, draw: Draw) -> None:
+def ending_of(file: Path) -> tuple[Format, str] | None:
+    """Give the format that the name of a file speaks of, and its ending; None where it is none of ours."""
+    name = file.name.lower()
+    for each in FORMATS:
+        for ending in (f".{each.ending}", f".{each.ending.rpartition('.')[2]}"):
+            if name.endswith(ending) and name != ending:
+                return each, file.name[-len(ending) :]
+    return None
+
+
+def write(name: str, source: Source, out: Path, draw: Draw, put: Put = write_file) -> None:
     """Make a file of a run, whole or not at all.
 
+    Args:
+        name: the format.
+        source: the run.
+        out: the file.
+        draw: what draws the picture of the run.
+        put: makes the file: `write_file`, which replaces one, or `write_new_file`, which does not.
+
     Raises:
+        NameTaken: the file is there, and is not to be replaced.
         WriteFailed: the disk did not take it.
         StoreError: the run cannot be read, or the file not be made.
     """
     if name == "bundle":
         from refold.core.store.bundle_writing import write_bundle
 
-        write_file(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
+        put(out, lambda fd: write_bundle(fd, source, datetime.now(UTC)))
     else:
-        write_text(out, text_of(name, source, draw, ascii_text=False))
+        put(out, as_text(text_of(name, source, draw, ascii_text=False)))
 
 
 def default_place(settings: Settings) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import html
 import json
@@ -35,7 +36,15 @@ from refold.core.playback import AS_RECORDED, Playhead
 from refold.core.redact import Redactor
 from refold.core.store import bundle as bundles
 from refold.core.store.bundle import BadBundle, open_bundle
-from refold.core.store.export import LONGEST, Source, refuse_target, write_text
+from refold.core.store.export import (
+    LONGEST,
+    NameTaken,
+    Source,
+    as_text,
+    refuse_target,
+    write_file,
+    write_new_file,
+)
 from refold.core.store.reader import RunReader
 
 TEXT_FORMATS = ("md", "html", "json", "jsonl", "cast", "svg")
@@ -192,7 +201,7 @@ def names(directory: Path) -> list[str]:
 
 
 def export(run: Path, name: str, out: Path, *more: str) -> int:
-    return main(["export", str(run), "--format", name, "-o", str(out), *more])
+    return main(["export", str(run), "--format", name, "-o", str(out), "--force", *more])
 
 
 def everything(name: str, out: Path) -> str:
@@ -455,6 +464,99 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("# Run ` one `\n")
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "runs").mkdir()
+    run = write(tmp_path / "runs" / "one.json", "hello")
+    out = tmp_path / "out"
+    words = ["export", str(run), "--format", name, "-o", str(out)]
+    assert main(words) == 0
+    out.write_text("the old one")
+    capsys.readouterr()
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert f"{out}: this file is already there" in said
+    assert "--force" in said
+    assert out.read_text() == "the old one"
+    assert names(tmp_path) == ["out", "runs"]
+    assert main([*words, "--force"]) == 0
+    assert b"the old one" not in out.read_bytes()
+    assert names(tmp_path) == ["out", "runs"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_comes_while_it_is_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    out = tmp_path / "out"
+
+    def pieces() -> Iterator[str]:
+        yield "mine"
+        out.write_text("theirs")
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(NameTaken):
+        write_new_file(out, as_text(pieces()))
+    assert (out.read_text(), names(tmp_path)) == ("theirs", ["out"])
+    write_new_file(tmp_path / "other", as_text(["mine"]))
+    assert ((tmp_path / "other").read_text(), names(tmp_path)) == ("mine", ["other", "out"])
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "check"),
+    [
+        ("y.html", "html", check_html),
+        ("Y.HTML", "html", check_html),
+        ("y.md", "md", check_md),
+        ("y.json", "json", check_json),
+        ("y.export.json", "json", check_json),
+        ("y.jsonl", "jsonl", check_lines),
+        ("y.cast", "cast", check_cast),
+        ("y.svg", "svg", check_svg),
+        ("y.refold-bundle", "bundle", None),
+    ],
+)
+def test_the_name_of_the_file_says_which_format_where_nothing_else_does(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    name: str,
+    check: Callable[[str], None] | None,
+) -> None:
+    (tmp_path / "runs").mkdir()
+    run, out = write(tmp_path / "runs" / "one.json", "hello"), tmp_path / file
+    assert main(["export", str(run), "-o", str(out)]) == 0
+    assert f"{out}: written as {name}, as its name says" in capsys.readouterr().err
+    if check is None:
+        assert zipfile.ZipFile(out).testzip() is None
+    else:
+        check(out.read_text())
+    out.unlink()
+    assert main(["export", str(run), "-o", str(out), "--format", "jsonl"]) == 0
+    told = capsys.readouterr().err
+    assert f"written as jsonl{'' if name == 'jsonl' else f', though it is called {name}'}\n" in told
+    check_lines(out.read_text())
+
+
+@pytest.mark.parametrize("file", ["y", "y.txt", "html", ".html", "y.html.gz"])
+def test_a_name_that_speaks_of_no_format_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    run = write(tmp_path / "one.json", "hello")
+    assert main(["export", str(run), "-o", str(tmp_path / file)]) == 2
+    said = capsys.readouterr().err
+    assert "names no format" in said
+    assert "--format" in said
+    assert ".html" in said
+    assert names(tmp_path) == ["one.json"]
+
+
 def test_every_format_takes_a_run_directory(
     journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -528,7 +630,7 @@ def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_text(tmp_path / "out", pieces())
+        write_file(tmp_path / "out", as_text(pieces()))
     assert names(tmp_path) == []
 
 
@@ -574,7 +676,7 @@ def test_what_belongs_to_a_run_or_to_refold_is_not_overwritten(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("")
     words = ["--root", str(run.parent), "--only", *options, "export", str(run), "-o", str(out)]
-    assert main(words) == 1
+    assert main([*words, "--format", "md", "--force"]) == 1
     assert "choose another" in capsys.readouterr().err
     assert out.read_text() == ""
 

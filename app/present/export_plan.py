@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from refold.app.exporting import FORMATS, Format
+from refold.app.exporting import FORMATS, Format, ending_of
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.units import plural
@@ -94,15 +94,6 @@ def _none(plan: ExportPlan) -> str:
     if plan.looked_at < 1:
         return "none found so far"
     return "none found in what could be looked at" if plan.unread else "nothing looks like a secret"
-
-
-def ending_of(file: Path) -> tuple[Format, str] | None:
-    """Give the format that the name of a file speaks of, and its ending; None where it is none of ours."""
-    for each in FORMATS:
-        for ending in (f".{each.ending}", f".{each.ending.rpartition('.')[2]}"):
-            if file.name.endswith(ending) and file.name != ending:
-                return each, ending
-    return None
 
 
 def in_format(plan: ExportPlan) -> ExportPlan:

@@ -17,11 +17,11 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from refold.app import keys
-from refold.app.exporting import FORMATS, default_place, refuse, write
+from refold.app.exporting import FORMATS, default_place, ending_of, refuse, write
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Role
 from refold.app.loading import aside
-from refold.app.present.export_plan import ExportPlan, ending_of, file_of, in_format, plan_lines
+from refold.app.present.export_plan import ExportPlan, file_of, in_format, plan_lines
 from refold.app.present.layout import cell
 from refold.app.present.lens import Lens
 from refold.app.present.units import plural, size
@@ -33,9 +33,10 @@ from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.redact import Redactor, explain
-from refold.core.store.export import Source
+from refold.core.store.export import Source, write_file, write_new_file
 
 if TYPE_CHECKING:
+    from refold.app.exporting import Put
     from refold.app.screens.going_on import Chosen
     from refold.app.screens.standing import Stand
     from refold.app.settings import Settings
@@ -263,10 +264,10 @@ class ExportScreen(Dialog[str]):
         self._stop.clear()
         self.workers.cancel_group(self, "count")
         self.refresh_bindings()
-        self._write(files)
+        self._write(files, write_file if there else write_new_file)
 
     @work(group="write", exclusive=True)
-    async def _write(self, files: list[Path]) -> None:
+    async def _write(self, files: list[Path], put: Put) -> None:
         timer = self.set_interval(_EVERY, self._tell_progress)
         redactor = Redactor(on=self.plan.redact, allow=self._settings.allow)
         written, stopped, failed = 0, "", list[str]()
@@ -274,7 +275,7 @@ class ExportScreen(Dialog[str]):
         try:
             for number, (run, file) in enumerate(zip(self._runs, files, strict=True)):
                 try:
-                    await aside(partial(self._export, run, file, redactor, number))
+                    await aside(partial(self._export, run, file, redactor, number, put))
                     written += 1
                 except RefoldError as error:
                     failed.append(_why_not(run, error))
@@ -304,7 +305,7 @@ class ExportScreen(Dialog[str]):
         self.plan = self.plan._replace(unwritten=tuple(failed) if several else ())
         self._say("; ".join(parts), "problem")
 
-    def _export(self, run: Chosen, file: Path, redactor: Redactor, number: int) -> None:
+    def _export(self, run: Chosen, file: Path, redactor: Redactor, number: int, put: Put) -> None:
         """Write one run; on a thread.
 
         Raises:
@@ -320,7 +321,7 @@ class ExportScreen(Dialog[str]):
                 if self._stop.is_set():
                     raise Stopped
 
-            write(self.plan.format.name, Source(reader, redactor, watch=watch), file, self._drawn)
+            write(self.plan.format.name, Source(reader, redactor, watch=watch), file, self._drawn, put)
 
     def _drawn(self, source: Source) -> str:
         if not isinstance(self.app, DrawsScreens):

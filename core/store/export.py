@@ -9,7 +9,7 @@ import codecs
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +53,10 @@ _BESIDE: Final[Mapping[str, str]] = {LOCK_SUFFIX: "the lock of a run", ".torn": 
 
 def _unwatched(_: int) -> None:
     """Go on."""
+
+
+class NameTaken(Refused):
+    """A file of this name is there, and nobody said that it may be replaced; it is as it was."""
 
 
 class Source:
@@ -371,6 +375,16 @@ def _is_whole_run(directory: Path) -> bool:
     return all(mode_of(directory / name) is not None for name in (MANIFEST, EVENTS))
 
 
+def refuse_taken(target: Path) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        NameTaken: it is there.
+    """
+    if os.path.lexists(target):
+        raise NameTaken(f"{shown(target)}: this file is already there", remedy="choose another name")
+
+
 def write_file(target: Path, write: Callable[[int], None]) -> None:
     """Make a file, or replace it, by what `write` puts into a descriptor; on failure nothing is left.
 
@@ -378,13 +392,44 @@ def write_file(target: Path, write: Callable[[int], None]) -> None:
         WriteFailed: the disk did not take it.
         StoreError: the file cannot be made.
     """
+    _write(target, write, lambda new: new.replace(target))
+
+
+def write_new_file(target: Path, write: Callable[[int], None]) -> None:
+    """Make a file as `write_file` does, but only where none is.
+
+    Raises:
+        NameTaken: a file is there, also one that came while this one was written.
+        WriteFailed: the disk did not take it.
+        StoreError: the file cannot be made.
+    """
+    refuse_taken(target)
+    _write(target, write, partial(_give_free_name, target))
+
+
+def _give_free_name(target: Path, new: Path) -> None:
+    """Give a file its name: a link never takes the place of another one."""
+    try:
+        os.link(new, target)
+    except FileExistsError:
+        refuse_taken(target)
+        raise
+    except OSError:
+        # A file system without links.
+        refuse_taken(target)
+        new.rename(target)
+        return
+    new.unlink()
+
+
+def _write(target: Path, write: Callable[[int], None], name: Callable[[Path], object]) -> None:
     new = target.with_name(f".{target.name[:100]}.{os.urandom(8).hex()}.tmp")
     fd = create_private(new)
     try:
         try:
             write(fd)
             sync(fd)
-            new.replace(target)
+            name(new)
         except BaseException as error:
             new.unlink(missing_ok=True)
             if isinstance(error, OSError):
@@ -398,14 +443,14 @@ def write_file(target: Path, write: Callable[[int], None]) -> None:
         raise write_failed(target, "was written", error, "its durability is unknown") from error
 
 
-def write_text(target: Path, pieces: Iterable[str]) -> None:
-    """Make a file of text as `write_file` does."""
+def as_text(pieces: Iterable[str]) -> Callable[[int], None]:
+    """Give what puts text into a descriptor, for `write_file` and `write_new_file`."""
 
     def write(fd: int) -> None:
         for data in gathered(pieces):
             write_all(fd, data)
 
-    write_file(target, write)
+    return write
 
 
 def gathered(pieces: Iterable[str]) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from refold.core.store import list_cache
 from refold.core.store.bundle import open_bundle
 from refold.core.store.bundle_writing import write_bundle
 from refold.core.store.catalog import Catalog, Root
-from refold.core.store.export import Source, gathered, write_file, write_text
+from refold.core.store.export import Source, as_text, gathered, write_file
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.seen import look
@@ -277,7 +277,7 @@ class Exported:
             if name == "bundle":
                 write_file(target, lambda fd: write_bundle(fd, source, NOW))
             else:
-                write_text(target, _pieces(name, source))
+                write_file(target, as_text(_pieces(name, source)))
         say("made")
 
     def check(self, said: str) -> None:
@@ -309,7 +309,16 @@ class CommandExported(Exported):
         from tests.faults.scenes import refold
 
         out = str(directory / "out" / "export")
-        words = ("export", str(directory / "runs" / "run.json"), "--format", name, "-o", out, "--only")
+        words = (
+            "export",
+            str(directory / "runs" / "run.json"),
+            "--format",
+            name,
+            "-o",
+            out,
+            "--only",
+            "--force",
+        )
         code, told = refold(directory, *words)
         say("made" if code == 0 else f"failed {code} {told}")
 
