@@ -94,6 +94,50 @@ async def test_a_run_goes_after_its_plan_and_comes_back() -> None:
     assert without_changes(RUNS) == before
 
 
+@pytest.mark.parametrize("at", [0, 3, 10])
+async def test_the_cursor_stands_on_the_run_that_came_back(at: int) -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        await pilot.press(*["down"] * at)
+        moved = runs.run
+        assert moved is not None
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await said(pilot, "11 runs")
+        await pilot.press("home" if at else "end")
+        trash = await trash_shown(pilot)
+        await until(pilot, lambda: trash.entry is not None)
+        await pilot.press("u")
+        await until(pilot, lambda: trash.entry is None)
+        await pilot.press("escape")
+        await said(pilot, "12 runs")
+        await until(pilot, lambda: runs.run is not None and runs.run.path == moved.path)
+
+
+async def test_a_run_that_comes_back_hidden_by_the_filter_leaves_the_cursor() -> None:
+    async with app("story").run_test(size=(120, 40)) as pilot:
+        await settled(pilot, "down", "down")
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        await plan_shown(pilot, "x")
+        await pilot.press("enter")
+        await said(pilot, "11 runs")
+        await type_into(pilot, "slash", "status:completed")
+        await pilot.press("enter")
+        await until(pilot, lambda: runs.listing.has_focus)
+        here = runs.run
+        assert here is not None
+        trash = await trash_shown(pilot)
+        await until(pilot, lambda: trash.entry is not None)
+        await pilot.press("u")
+        await until(pilot, lambda: trash.entry is None)
+        await pilot.press("escape")
+        await said(pilot, "12 runs")
+        assert runs.run == here
+
+
 async def test_marked_runs_go_together_and_a_held_one_stays() -> None:
     lock = RunLock.take(RUNS / "fix-add.lock")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -102,6 +103,8 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         self._can_act = False
         self._previewing: Timer | None = None
         self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
+        self._coming = ""
+        """The path of a run that the cursor is to stand on once it is there."""
         self._forks: tuple[str, ...] = ()
         """The forks that the preview names."""
 
@@ -217,6 +220,11 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         shown = self.listing.rows is self._rows and self._rows.fits(self._runs, self._columns)
         if not shown or not self._update_rows():
             self._put_rows(run)
+        if self._coming and self._runs.run(self._coming) is not None:
+            index = self._runs.index_of(self._coming)
+            self._coming = ""
+            if index is not None:
+                self.listing.cursor = index
         if run is not None and self._runs.forks(run) != self._forks:
             self._draw_preview_soon()
         self.set_class(not len(self._rows) and self._loading.finished, "-nothing")
@@ -456,6 +464,14 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
     def look_at(self, paths: Sequence[str]) -> None:
         """Look again at runs that were moved."""
         self._feed.look_at(paths)
+
+    def show_run(self, path: Path) -> None:
+        """Look at a run that has just come, and put the cursor on it once it is a row."""
+        # The trash names the directory itself, a row may name a link to it.
+        roots = (root.path for root in self._settings.roots)
+        listed = next((root for root in roots if os.path.realpath(root) == str(path.parent)), path.parent)
+        self._coming = str(listed / path.name)
+        self._feed.look_at([str(path)])
 
 
 def _version(run: RunSummary) -> tuple[str, int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -49,6 +50,7 @@ class TrashScreen(GroundScreen):
         *,
         look: Callable[[Settings], list[Entry]] = trashed,
         now: Callable[[], float] = time.time,
+        came_back: Callable[[Path], None] | None = None,
     ) -> None:
         """Show the trash.
 
@@ -56,8 +58,10 @@ class TrashScreen(GroundScreen):
             settings: Which directories there are, and for how long a run is kept.
             look: Gives what lies in the trash of them; called on a thread of its own.
             now: The clock that ages count from.
+            came_back: Is told where a run lies that was put back.
         """
         super().__init__()
+        self._came_back = came_back
         self._settings = settings
         self._look = look
         self._now = now
@@ -157,6 +161,8 @@ class TrashScreen(GroundScreen):
             self.app.push_screen(NoticeScreen.of(Safe("It was not put back"), error))
         else:
             self.notify(f"It is back: {path}")
+            if self._came_back is not None:
+                self._came_back(path)
         self._read()
 
     def action_delete(self) -> None:

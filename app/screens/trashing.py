@@ -14,6 +14,8 @@ from refold.app.screens.marking import MarkingScreen
 from refold.app.screens.mend import MendScreen
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from refold.app.lines import Role
     from refold.app.narrowing import Narrowing
     from refold.app.present.run_list import RunList
@@ -70,6 +72,10 @@ class TrashingScreen(MarkingScreen):
 
     def look_at(self, paths: Sequence[str]) -> None:
         """Look again at runs that were moved."""
+        raise NotImplementedError
+
+    def show_run(self, path: Path) -> None:
+        """Look at a run that has just come, and put the cursor on it once it is a row."""
         raise NotImplementedError
 
     def draw_moving(self) -> None:
@@ -133,7 +139,7 @@ class TrashingScreen(MarkingScreen):
         from refold.app.screens.trash import TrashScreen
 
         if self.app.screen is self:
-            self.app.push_screen(TrashScreen(self._settings, now=self._now))
+            self.app.push_screen(TrashScreen(self._settings, now=self._now, came_back=self.show_run))
 
     @work(group="trash", exclusive=True)
     async def _plan_trash(self, runs: list[RunSummary]) -> None:
