@@ -125,7 +125,6 @@ async def test_a_run_that_comes_back_hidden_by_the_filter_leaves_the_cursor() ->
         await pilot.press("enter")
         await said(pilot, "11 runs")
         await type_into(pilot, "slash", "status:completed")
-        await pilot.press("enter")
         await until(pilot, lambda: runs.listing.has_focus)
         here = runs.run
         assert here is not None
