@@ -49,6 +49,20 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Input tokens without those from or for a cache; the four kinds together are `tokens`."""
     spent_output: int = 0
     spent_cache_read: int = 0
+    prompt: str = ""
+    last_seq: int = 0
+    last_words: str = ""
+    """The last text that the model wrote."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools that were called, sorted, each once."""
+    reason: str = ""
+    """The reason of the last terminal record, as recorded."""
+    provider_version: str = ""
+    """Format and version of the records, as in `fisk-ai v3`; empty where no meta record was read."""
+    barred: str = ""
+    """Why no answer and no agent goes on with it, as far as a row can tell; empty where one may."""
+    in_flight: tuple[str, ...] = ()
+    """The names of the calls in the last turn that have no result."""
     spent_cache_create: int = 0
     inherited_input: int = 0
     """Of these, what a fork took over from its parent; likewise below."""
@@ -57,30 +71,16 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     inherited_cache_create: int = 0
     models: int = 1
     """How many models took tokens; of several of them the row does not say which took what."""
-    prompt: str = ""
     problems: tuple[str, ...] = ()
     """The damage codes found, sorted, each once. Shallow: only `verify` decodes every record."""
     damaged: int = 0
     """How many places are damaged, torn tail not counted."""
     torn: bool = False
     """The last line is not a whole record: what a crash leaves."""
-    last_seq: int = 0
-    in_flight: tuple[str, ...] = ()
-    """The names of the calls in the last turn that have no result."""
-    last_words: str = ""
-    """The last text that the model wrote."""
-    tools: tuple[str, ...] = ()
-    """The names of the tools that were called, sorted, each once."""
     fork_of: str = ""
     """The id of the parent run where the run records one."""
-    reason: str = ""
-    """The reason of the last terminal record, as recorded."""
-    provider_version: str = ""
-    """Format and version of the records, as in `fisk-ai v3`; empty where no meta record was read."""
     note: str = ""
     """Why the run cannot be read, or what is odd about the file itself; else empty."""
-    barred: str = ""
-    """Why no answer and no agent goes on with it, as far as a row can tell; empty where one may."""
     complete: bool = True
     """False while only the head and the tail were read: the counters are not known yet."""
     kept: Kept = NOTHING

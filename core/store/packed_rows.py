@@ -7,7 +7,9 @@ path, size, time) is not stored at all.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import itemgetter
 from typing import Final, get_type_hints
 
 import msgspec
@@ -20,6 +22,11 @@ _FROM_FILE: Final = ("id", "path", "size", "updated")
 _NEVER: Final = "kept"
 """What is noted about runs is no part of what they say, and is joined to it later."""
 _FIELDS: Final = tuple(name for name in RunSummary.__struct_fields__ if name != _NEVER)
+_DEFAULTS: Final = {
+    field.name: field.default
+    for field in msgspec.structs.fields(RunSummary)
+    if field.default is not msgspec.NODEFAULT
+}
 _NUMBERS: Final = tuple(name for name in _FIELDS if _HINTS[name] is int and name not in _FROM_FILE)
 _FLAGS: Final = tuple(name for name in _FIELDS if _HINTS[name] is bool)
 _LISTS: Final = tuple(name for name in _FIELDS if _HINTS[name] == tuple[str, ...])
@@ -27,16 +34,16 @@ _TEXTS: Final = tuple(name for name in _FIELDS if name not in (*_FROM_FILE, *_NU
 
 
 class PackedRows(msgspec.Struct, array_like=True, gc=False):
-    """Some rows, column by column, each of them in the order of the fields."""
+    """Some rows, column by column in the order of the fields; one value where all rows have the same."""
 
     missing: list[int]
     """The places that have no row."""
     numbers: list[bytes]
-    flags: list[list[bool]]
+    flags: list[bytes]
     texts: list[str]
     """Every distinct text."""
     text_places: list[bytes]
-    """Places in `texts`; one for all rows where they have the same text."""
+    """Places in `texts`."""
     lists: list[tuple[str, ...]]
     list_places: list[bytes]
 
@@ -50,22 +57,25 @@ def pack(rows: Sequence[RunSummary | None]) -> PackedRows:
     present = [row for row in rows if row is not None]
     texts: dict[str, int] = {}
     lists: dict[tuple[str, ...], int] = {}
-    numbers = [array("q", [getattr(row, name) for row in present]).tobytes() for name in _NUMBERS]
-    text_places = [[texts.setdefault(getattr(row, name), len(texts)) for row in present] for name in _TEXTS]
-    list_places = [[lists.setdefault(getattr(row, name), len(lists)) for row in present] for name in _LISTS]
+
+    def packed(code: str, numbers: list[int]) -> bytes:
+        return array(code, numbers[:1] if len(set(numbers)) == 1 else numbers).tobytes()
+
     return PackedRows(
         missing=[place for place, row in enumerate(rows) if row is None],
-        numbers=numbers,
-        flags=[[getattr(row, name) for row in present] for name in _FLAGS],
+        numbers=[packed("q", [getattr(row, name) for row in present]) for name in _NUMBERS],
+        flags=[packed("B", [getattr(row, name) for row in present]) for name in _FLAGS],
+        text_places=[
+            packed("I", [texts.setdefault(getattr(row, name), len(texts)) for row in present])
+            for name in _TEXTS
+        ],
+        list_places=[
+            packed("I", [lists.setdefault(getattr(row, name), len(lists)) for row in present])
+            for name in _LISTS
+        ],
         texts=list(texts),
-        text_places=[_packed(places) for places in text_places],
         lists=list(lists),
-        list_places=[_packed(places) for places in list_places],
     )
-
-
-def _packed(places: list[int]) -> bytes:
-    return array("I", places[:1] if len(set(places)) == 1 else places).tobytes()
 
 
 def unpack(packed: PackedRows, directory: str, listing: str, stamps: array[int]) -> list[RunSummary | None]:
@@ -98,22 +108,41 @@ def unpack(packed: PackedRows, directory: str, listing: str, stamps: array[int])
         "updated": [mtime / 1e9 for mtime in mtimes],
     }
     columns.update(zip(_NUMBERS, [array("q", column) for column in packed.numbers], strict=True))
-    columns.update(zip(_FLAGS, packed.flags, strict=True))
-    for name, places in zip(_TEXTS, packed.text_places, strict=True):
-        columns[name] = _spread(packed.texts, places, len(ids))
-    for name, places in zip(_LISTS, packed.list_places, strict=True):
-        columns[name] = _spread(packed.lists, places, len(ids))
-    if any(len(column) != len(ids) for column in columns.values()):
-        raise ValueError("columns of different length")
-    rows: list[RunSummary | None] = list(map(RunSummary, *[columns[name] for name in _FIELDS]))
+    columns.update(zip(_FLAGS, [[*map(bool, column)] for column in packed.flags], strict=True))
+    columns.update(zip(_TEXTS, [_named(packed.texts, places) for places in packed.text_places], strict=True))
+    columns.update(zip(_LISTS, [_named(packed.lists, places) for places in packed.list_places], strict=True))
+    spread = _spread(columns, len(ids))
+    rows: list[RunSummary | None] = list(map(RunSummary, *spread)) if spread else []
     if not gaps:
         return rows
     rest = iter(rows)
     return [None if place in gaps else next(rest) for place in range(count)]
 
 
-def _spread(values: Sequence[object], places: bytes, count: int) -> list[object]:
+def _named(values: Sequence[object], places: bytes) -> Sequence[object]:
+    """Give the value at each place."""
     numbers = array("I", places)
-    if len(numbers) == 1:
-        return [values[numbers[0]]] * count
-    return list(map(values.__getitem__, numbers))
+    # One call for all of them; for a single place it would give no tuple.
+    return itemgetter(*numbers)(values) if len(numbers) > 1 else [values[number] for number in numbers]
+
+
+def _spread(columns: Mapping[str, Sequence[object]], count: int) -> list[Iterable[object]]:
+    """Give what to make so many rows of, field by field up to the last that differs from its default.
+
+    Raises:
+        ValueError: A column is of another length.
+    """
+    spread: list[Iterable[object]] = []
+    needed = 0
+    for name in _FIELDS:
+        column = columns[name]
+        if len(column) == count and count > 1:
+            spread.append(column)
+        elif len(column) == 1 and count:
+            spread.append(repeat(column[0], count))
+            if column[0] == _DEFAULTS.get(name):
+                continue
+        elif count or column:
+            raise ValueError("columns of different length")
+        needed = len(spread)
+    return spread[:needed]
