@@ -94,7 +94,7 @@ class RefoldApp(App[None]):
         self.settings = settings
         self.no_color = settings.no_color
         self._first_screen = start
-        self._notifications = FewNotices()
+        self._notifications: FewNotices = FewNotices()
         self._gates: list[LineFilter] = [LastGate()]
         if settings.ascii:
             self._gates.append(OnlyAscii())
@@ -309,7 +309,11 @@ class RefoldApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, ShowsTimes):
                 screen.show_times(utc=self.settings.utc)
-        self.notify("Times are in UTC now." if self.settings.utc else "Times are local now.")
+        now, before = "Times are in UTC now.", "Times are local now."
+        if not self.settings.utc:
+            now, before = before, now
+        self._notifications.take_back(before)
+        self.notify(now)
 
     def action_command_palette(self) -> None:
         """Open the palette, once."""

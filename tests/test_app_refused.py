@@ -38,13 +38,29 @@ async def says(pilot: Pilot[None], text: str) -> None:
     await until(pilot, lambda: any(text in message for message in told(pilot.app)))
 
 
-def test_the_newest_of_a_kind_is_kept_and_of_too_many_kinds_the_newest() -> None:
+def test_two_notices_under_one_title_do_not_swallow_each_other_and_of_too_many_the_newest_stay() -> None:
     notices = FewNotices()
+    for message in ("a cannot go on", "b cannot go on", "a cannot go on"):
+        notices.add(Notification(message, title="Not this one", severity="warning"))
+    assert [one.message for one in notices] == ["b cannot go on", "a cannot go on"]
+    notices.add(Notification("a cannot go on", title="Another title", severity="warning"))
+    assert len(notices) == 3
     for number in range(9):
-        notices.add(Notification(f"move {number}"))
-        notices.add(Notification(f"kind {number}", title=f"title {number % 5}"))
+        notices.add(Notification(f"moved {number}"))
+        notices.add(Notification("the same"))
     assert len(notices) == MOST
-    assert [one.message for one in notices] == ["kind 7", "move 8", "kind 8"]
+    assert [one.message for one in notices] == ["moved 7", "moved 8", "the same"]
+
+
+async def test_what_does_not_hold_any_more_is_not_told_beside_what_does(tmp_path: Path) -> None:
+    app, _ = on_stage(tmp_path, case(tmp_path, EDIT))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await planned(pilot)
+        usual = app.settings.utc
+        for utc in (not usual, usual, not usual):
+            app.action_utc()
+            said = "Times are in UTC now." if utc else "Times are local now."
+            await until(pilot, lambda: told(app) == [said])  # noqa: B023 - awaited in the round itself
 
 
 async def test_enter_says_what_has_to_be_decided_first(tmp_path: Path) -> None:
