@@ -117,6 +117,76 @@ def test_another_run_in_the_same_place_is_another_run(tmp_path: Path, cache: Pat
     assert look(path, cache) is None
 
 
+def put(path: Path, data: bytes) -> None:
+    """Write into the very file: its inode stays, as that of a file that is gone comes back for the next."""
+    with path.open("r+b") as file:
+        file.truncate(0)
+        file.write(data)
+
+
+def test_another_run_with_the_inode_of_one_that_is_gone_is_another_run(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "run.json"
+    first, second = (
+        b"".join(generate.journal(records=9, run_id="run", seed=seed, prompt=f"prompt {seed}"))
+        for seed in (1, 2)
+    )
+    path.write_bytes(first)
+    assert look(path, cache) is None
+    put(path, second)
+    assert look(path, cache) is None
+    # The same in its first line alone is a change of this run, however long that line is now.
+    head, newline, rest = second.partition(b"\n")
+    for other in (head.replace(b"run", b"rum", 1), head + b" ", head[:-1]):
+        put(path, other + newline + rest)
+        assert look(path, cache) is not None
+    put(path, second)
+    assert look(path, cache) is None
+
+
+def test_a_run_on_another_disk_is_not_the_one_that_was_seen(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "run.json"
+    lines = [*generate.journal(records=2, run_id="run")]
+    path.write_bytes(b"".join(lines))
+    assert look(path, cache) is None
+    kept = seen._load(cache, path)
+    assert kept is not None
+    assert (kept.device, kept.inode) == (path.stat().st_dev, path.stat().st_ino)
+    # Numbers of files say something only beside that of their disk.
+    put(path, lines[0].replace(b"run", b"rum", 1) + lines[1])
+    assert look(path, cache) is not None
+    seen._save(cache, path, msgspec.structs.replace(kept, device=kept.device + 1))
+    assert look(path, cache) is None
+
+
+def test_what_was_seen_of_runs_that_are_gone_is_forgotten(tmp_path: Path, cache: Path) -> None:
+    runs, away = tmp_path / "runs", tmp_path / "away"
+    for directory in (runs, away):
+        directory.mkdir()
+    data = b"".join(generate.journal(records=3, run_id="run"))
+    for number in range(15):
+        path = (away if number < 3 else runs) / f"run-{number}.json"
+        path.write_bytes(data)
+        assert look(path, cache) is None
+        if number < 14:
+            path.unlink()
+    assert len(list((cache / "seen").iterdir())) == 15
+    away.rmdir()
+    last = runs / "last.json"
+    last.write_bytes(data)
+    assert look(last, cache) is None
+    # The two that are there, and those of a directory that may come back.
+    assert len(list((cache / "seen").iterdir())) == 2 + 3
+    for number in range(15, 15 + 11):
+        if number == 15:
+            for file in (cache / "seen").iterdir():
+                os.utime(file, (1, 1))
+        path = runs / f"run-{number}.json"
+        path.write_bytes(data)
+        assert look(path, cache) is None
+    # At sixteen it is looked again: a month later the directory is not waited for.
+    assert len(list((cache / "seen").iterdir())) == 2 + 11
+
+
 def test_what_the_cache_holds_is_never_trusted(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "run.json"
     path.write_bytes(b"".join(generate.journal(records=9, run_id="run")))

@@ -3,12 +3,14 @@
 A journal has no check sum, so a changed text is still a good record (design/safety.md 0.6, 2.4 rows 7, 27).
 The bytes that were looked at before are known here by their hashes, piece by piece, up to the last line end:
 an append changes none of them, and a torn end may be cut. Deleting the cache forgets; nothing else is lost.
+What was seen of runs that are gone is forgotten now and then.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -25,7 +27,15 @@ PIECE: Final = 2 << 10
 """Bytes that share one hash: so closely is it known what changed."""
 _BLOCK: Final = 64 * PIECE
 _DIGEST: Final = 16
-_LAYOUT: Final = 3
+_LAYOUT: Final = 4
+_BEGINNING: Final = 64 << 10
+_LINES: Final = 8
+"""So many lines at most, and bytes, tell one run from another."""
+_SUFFIX: Final = ".seen"
+_FEWEST: Final = 16
+"""Of so many runs as of two, four, eight ... times these it is looked whether they are still there."""
+_AWAY: Final = 30 * 86_400
+"""Seconds for which a run is remembered whose directory is not there: a disk may come back."""
 
 
 class _Seen(msgspec.Struct, array_like=True):
@@ -36,6 +46,10 @@ class _Seen(msgspec.Struct, array_like=True):
     """Bytes that were seen, up to the last line end."""
     head: bytes
     """The hash of the first line, or of its beginning: two runs differ there."""
+    next: tuple[bytes, ...]
+    """The hashes of the next whole lines."""
+    path: bytes
+    """Where the run lies."""
     pieces: bytes
     """One hash after the other."""
 
@@ -57,8 +71,8 @@ def look(fd: int, path: Path, cache: Path, *, accept: bool = False) -> Rewritten
     """
     found = os.fstat(fd)
     before = None if accept else _load(cache, path)
-    head = _head(fd, path)
-    if before is not None and before.inode != found.st_ino and before.head != head:
+    head, after = _beginning(fd, path)
+    if before is not None and before.head != head and not _is_same(before, found, after):
         # Another run in the place of one that is gone.
         before = None
     made = bytearray()
@@ -84,7 +98,7 @@ def look(fd: int, path: Path, cache: Path, *, accept: bool = False) -> Rewritten
     del made[whole * _DIGEST :]
     if end % PIECE:
         made += _hash(read_range(fd, whole * PIECE, end, path))
-    now = _Seen(_LAYOUT, found.st_dev, found.st_ino, end, head, bytes(made))
+    now = _Seen(_LAYOUT, found.st_dev, found.st_ino, end, head, after, _place(path), bytes(made))
     if now != before and end:
         _save(cache, path, now)
     return None
@@ -97,23 +111,45 @@ def _pieces(fd: int, size: int, path: Path) -> Iterator[tuple[int, bytes]]:
             yield block + start, data[start : start + PIECE]
 
 
-def _head(fd: int, path: Path) -> bytes:
-    return _hash(read_range(fd, 0, PIECE, path).partition(b"\n")[0])
+def _beginning(fd: int, path: Path) -> tuple[bytes, tuple[bytes, ...]]:
+    """Give the hash of the first line, which may be cut, and those of the whole lines after it."""
+    lines = read_range(fd, 0, _BEGINNING, path).split(b"\n", _LINES)
+    return _hash(lines[0][:PIECE]), tuple(_hash(line) for line in lines[1:-1])
+
+
+def _is_same(before: _Seen, found: os.stat_result, after: tuple[bytes, ...]) -> bool:
+    """Say whether a run whose first line is another is still the one that was seen.
+
+    It is where the file is the same one. The system gives the number of a file that is gone to the next one
+    that is made, though: of that the other lines are others as well.
+    """
+    if (before.device, before.inode) != (found.st_dev, found.st_ino):
+        return False
+    return not before.next or not after or not {*before.next}.isdisjoint(after)
 
 
 def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
+def _place(path: Path) -> bytes:
+    return os.fsencode(os.path.realpath(path))
+
+
 def _file(cache: Path, path: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
-    return cache / "seen" / f"{name}.seen"
+    name = hashlib.sha256(_place(path)).hexdigest()[:32]
+    return cache / "seen" / f"{name}{_SUFFIX}"
 
 
 def _load(cache: Path, path: Path) -> _Seen | None:
+    entry = _read(_file(cache, path))
+    return entry if entry is not None and entry.path == _place(path) else None
+
+
+def _read(file: Path) -> _Seen | None:
     try:
-        with os.fdopen(open_regular(_file(cache, path)), "rb") as file:
-            check, payload = file.read(_DIGEST), file.read()
+        with os.fdopen(open_regular(file), "rb") as opened:
+            check, payload = opened.read(_DIGEST), opened.read()
             if check != _hash(payload):
                 return None
             entry = msgspec.msgpack.decode(payload, type=_Seen)
@@ -128,6 +164,27 @@ def _save(cache: Path, path: Path, entry: _Seen) -> None:
     try:
         private_directory(cache)
         private_directory(target.parent)
+        is_new = not target.exists()
         replace_atomically(target, _hash(payload) + payload)
+        if is_new:
+            _forget_the_gone(target.parent)
     except (OSError, RefoldError):
         return
+
+
+def _forget_the_gone(directory: Path) -> None:
+    """Remove what was seen of runs that are there no longer, each time that twice as many were seen."""
+    names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names
+    if len(names) < _FEWEST or len(names) & (len(names) - 1):
+        return
+    for name in names:
+        file = directory / name
+        entry = _read(file)
+        if entry is None or _is_gone(entry, file):
+            file.unlink(missing_ok=True)
+
+
+def _is_gone(entry: _Seen, file: Path) -> bool:
+    if os.path.lexists(entry.path):
+        return False
+    return os.path.lexists(os.path.dirname(entry.path)) or time.time() - file.stat().st_mtime > _AWAY  # noqa: PTH120
