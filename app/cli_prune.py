@@ -20,7 +20,7 @@ from refold.core.errors import RefoldError
 from refold.core.prune import BadRule, PrunePlan, Rule, bytes_of, plan_prune, seconds_of
 from refold.core.records import Json
 from refold.core.store.notes import NotesStore
-from refold.core.store.trash_list import Entry, closed, delete
+from refold.core.store.trash_list import Entry, closed, delete_all
 from refold.core.trash import bytes_of as sum_of
 from refold.core.trash import encodable, trash_json
 
@@ -122,12 +122,7 @@ def _empty(arguments: argparse.Namespace, settings: Settings, printer: Printer) 
     errors: dict[str, RefoldError] = {entry.path: closed(entry) for entry in lying if entry.state == "closed"}
     if arguments.yes:
         notes = NotesStore(settings.notes_dir)
-        for entries, of in ((left, None), (going, notes)):
-            for entry in entries:
-                try:
-                    delete(entry, of)
-                except RefoldError as error:
-                    errors[entry.path] = error
+        errors |= delete_all(left) | delete_all(going, notes)
     gone = [entry for entry in going if entry.path not in errors]
     size = sum(entry.bytes for entry in gone)
     if arguments.json:

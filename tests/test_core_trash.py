@@ -8,8 +8,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +31,7 @@ from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
 from refold.core.store.trash import Around, TrashChanged, carry_out, plan_for
-from refold.core.store.trash_list import Entry, NotRestored, delete, entries, entry_at, restore
+from refold.core.store.trash_list import Entry, NotRestored, delete, delete_all, entries, entry_at, restore
 from refold.core.summary import RunSummary
 from refold.core.trash import (
     MANIFEST,
@@ -622,39 +626,81 @@ def test_deleting_one_of_two_copies_leaves_the_notes_to_the_other(runs: Path, tm
     assert starred(store) == []
 
 
+@contextmanager
+def audited() -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
+    """What this process asks of the system meanwhile, so far as the interpreter tells."""
+    events: list[tuple[str, tuple[Any, ...]]] = []
+    here, watching = threading.get_ident(), True
+    sys.addaudithook(
+        lambda event, arguments: (
+            events.append((event, arguments)) if watching and threading.get_ident() == here else None
+        )
+    )
+    try:
+        yield events
+    finally:
+        watching = False
+
+
 def test_deleting_runs_without_notes_looks_at_no_other_entry(runs: Path, tmp_path: Path) -> None:
     store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
     star(store, runs / "ab.json", "noted")
     carry_out(plan_for(run))
     carry_out(plan_for(runs / "ab.json"))
     of = {entry.id: entry for entry in entries([runs])}
-    listed: list[str] = []
-
-    def note(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "os.listdir":
-            listed.append(str(arguments[0]))
-
-    sys.addaudithook(lambda event, arguments: note(event, arguments) if watching else None)
-    watching = True
-    delete(of["a"], store)
-    watching = False
-    assert str(tmp_path / "notes") in listed
-    assert of["ab"].path not in listed
+    with audited() as events:
+        delete(of["a"], store)
+    listed = [arguments[0] for event, arguments in events if event == "os.listdir"]
+    assert str(tmp_path / "notes") in map(str, listed)
+    assert of["ab"].path not in map(str, listed)
     delete(of["ab"], store)
     assert starred(store) == []
 
 
+def test_what_is_looked_at_grows_with_the_runs_that_go_and_not_with_their_square(tmp_path: Path) -> None:
+    listed: list[int] = []
+    for count in (10, 40):
+        directory = tmp_path / f"runs-{count}"
+        directory.mkdir()
+        store = NotesStore(tmp_path / f"notes-{count}")
+        for number in range(count):
+            run = directory / f"run-{number}.json"
+            generate.write(run, generate.journal(records=2, run_id=run.stem))
+            star(store, run, run.stem)
+            carry_out(plan_for(run))
+        going = list(entries([directory]))
+        spared, *rest = going
+        with audited() as looks:
+            assert delete_all(rest, store) == {}
+        listed.append(len(looks))
+        assert starred(store) == [spared.id]
+        assert [entry.id for entry in entries([directory])] == [spared.id]
+    assert listed[1] < 6 * listed[0]
+
+
+def test_of_many_that_go_those_that_cannot_are_told(runs: Path, tmp_path: Path) -> None:
+    store = NotesStore(tmp_path / "notes")
+    for name in ("a.json", "ab.json"):
+        star(store, runs / name, name)
+        carry_out(plan_for(runs / name))
+    first, second = entries([runs])
+    Path(first.path).rename(tmp_path / "elsewhere")
+    (path,) = delete_all([first, second], store)
+    assert path == first.path
+    assert starred(store) == ["a.json"]
+    assert not list(entries([runs]))
+
+
 def test_notes_are_told_by_the_place_of_their_run(runs: Path, tmp_path: Path) -> None:
     store, run = NotesStore(tmp_path / "notes"), runs / "a.json"
-    assert not store.has_any(run)
+    assert store.noted([run]) == []
     star(store, run, "first")
     generate.write(run, generate.journal(records=3, run_id="second"))
     star(store, run, "second")
     own = store.path_of(run)
-    assert store.has_any(run)
-    assert not store.has_any(runs / "ab.json")
+    assert store.noted([run, runs / "ab.json"]) == [run]
     own.unlink()
-    assert store.has_any(run)
+    assert store.noted([run]) == [run]
 
 
 def test_deleting_a_run_directory_takes_its_notes(tmp_path: Path) -> None:

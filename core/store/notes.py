@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -229,40 +229,50 @@ class NotesStore:
         return [self.directory / name for name in names if name.endswith(_SUFFIX)]
 
     def forget(self, run: Path, prefix: str) -> None:
-        """Remove the notes of a run that lay at this path; those of others that lay there too stand.
+        """Remove the notes of one run, as `forget_all` does."""
+        self.forget_all([(run, prefix)])
+
+    def forget_all(self, runs: Sequence[tuple[Path, str]]) -> None:
+        """Remove the notes of runs by where they lay; those of others that lay there too stand.
 
         Args:
-            run: Where it lay.
-            prefix: The hash of its first line, as `prefix_of` gives it.
+            runs: Of each where it lay, and the hash of its first line, as `prefix_of` gives it.
 
         Raises:
             StoreError: the notes cannot be reached.
             OSError: they cannot be removed.
         """
-        if not self.directory.is_dir():
+        if not runs or not self.directory.is_dir():
             return
         with self._alone():
-            for name in self._kept_for(run):
-                values = self._permitted(name)
-                if values and (values.get("prefix_sha256") or "") == prefix:
-                    (self.directory / name).unlink(missing_ok=True)
+            names = self._names_by_place()
+            for run, prefix in runs:
+                for name in names.get(self.path_of(run).stem, ()):
+                    values = self._permitted(name)
+                    if values and (values.get("prefix_sha256") or "") == prefix:
+                        (self.directory / name).unlink(missing_ok=True)
             self._known = (0, {})
 
-    def has_any(self, run: Path) -> bool:
-        """Say whether anything is noted about a run that lies, or lay, at this path; no notes are read.
+    def noted(self, runs: Iterable[Path]) -> list[Path]:
+        """Give those of some paths at which a run lies, or lay, that has notes; none of them is read.
 
         Raises:
             OSError: the directory of notes cannot be listed.
         """
-        return self.directory.is_dir() and bool(self._kept_for(run))
+        if not self.directory.is_dir():
+            return []
+        names = self._names_by_place()
+        return [run for run in runs if self.path_of(run).stem in names] if names else []
 
-    def _kept_for(self, run: Path) -> list[str]:
-        """Give the names of the files that note runs of this path."""
-        own = self.path_of(run)
-        names = os.listdir(self.directory)  # noqa: PTH208 - names
-        return [
-            name for name in names if name == own.name or (is_aside(name) and name.startswith(f"{own.stem}."))
-        ]
+    def _names_by_place(self) -> dict[str, list[str]]:
+        """Give the names of all files of notes by what stands for the path of their run."""
+        found: dict[str, list[str]] = {}
+        for name in os.listdir(self.directory):  # noqa: PTH208 - names
+            if name.endswith(_SUFFIX):
+                stem = name.removesuffix(_SUFFIX)
+                place = stem.rpartition(".")[0] if is_aside(name) else stem
+                found.setdefault(place, []).append(name)
+        return found
 
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
         """Give the file that notes a run and what it says: by its path, else by its first line.

@@ -12,9 +12,9 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,8 @@ State: TypeAlias = Literal["whole", "part", "left", "unknown", "newer", "deletin
 where is not known; a newer Refold knows; it is being deleted; the system does not let us look into it."""
 
 _LARGEST: Final = 1 << 20
+_AT_ONCE: Final = 1000
+"""Entries that begin to go together."""
 _ORDER: Final = ("run", "side", "lock")
 
 
@@ -205,28 +207,71 @@ def delete(entry: Entry, notes: NotesStore | None = None) -> int:
     Raises:
         StoreError: it could not be deleted as a whole.
     """
+    for error in delete_all([entry], notes).values():
+        raise error
+    return entry.bytes
+
+
+def delete_all(entries: Sequence[Entry], notes: NotesStore | None = None) -> dict[str, RefoldError]:
+    """Delete entries for good, and what is noted about their runs.
+
+    Whether another entry holds the same run, which may yet be put back with its notes, is looked up for many
+    at once. Killed on the way, those that had begun to go are told from whole ones by their names.
+
+    Returns:
+        By the path of each entry that could not be deleted as a whole, why.
+    """
+    errors: dict[str, RefoldError] = {}
+    for at in range(0, len(entries), _AT_ONCE):
+        doomed: list[_Doomed] = []
+        for entry in entries[at : at + _AT_ONCE]:
+            with _told(entry, errors):
+                doomed.append(_condemned(entry))
+        if notes is not None:
+            # While the runs are there to tell whose they are; nobody gets them back from here on.
+            _forget_notes(notes, doomed)
+        for each in doomed:
+            with _told(each.entry, errors):
+                _remove_tree(each.place)
+                fsync_directory(each.place.parent)
+            with contextlib.suppress(OSError):
+                each.place.parent.rmdir()
+    return errors
+
+
+class _Doomed(NamedTuple):
+    """An entry on its way out."""
+
+    entry: Entry
+    place: Path
+    """Where it lies since."""
+
+
+def _condemned(entry: Entry) -> _Doomed:
     if entry.state == "closed":
         raise closed(entry)
     path = Path(entry.path)
     gone = path if path.name.startswith(DELETING) else path.with_name(f"{DELETING}{path.name}")
-    try:
-        if gone != path:
-            path.rename(gone)
-            fsync_directory(path.parent)
-        if notes is not None:
-            # While the run is there to tell whose they are; nobody gets it back from here on.
-            _forget_notes(notes, entry, gone)
-        _remove_tree(gone)
+    if gone != path:
+        path.rename(gone)
         fsync_directory(path.parent)
-    except FileNotFoundError as error:
-        raise RunNotFound(f"{shown(path)}: not in the trash any more") from error
+    return _Doomed(entry, gone)
+
+
+@contextlib.contextmanager
+def _told(entry: Entry, errors: dict[str, RefoldError]) -> Iterator[None]:
+    """Note why an entry could not be deleted."""
+    path = Path(entry.path)
+    try:
+        yield
+    except FileNotFoundError:
+        errors[entry.path] = RunNotFound(f"{shown(path)}: not in the trash any more")
     except OSError as error:
-        raise write_failed(
+        errors[entry.path] = write_failed(
             path, "could not be deleted", error, "what is left is deleted next time"
-        ) from error
-    with contextlib.suppress(OSError):
-        path.parent.rmdir()
-    return entry.bytes
+        )
+    except RefoldError as error:
+        errors[entry.path] = error
 
 
 def closed(entry: Entry) -> StoreError:
@@ -258,30 +303,41 @@ def _let_in(directory: Path) -> None:
             directory.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
-def _forget_notes(notes: NotesStore, entry: Entry, place: Path) -> None:
-    """Remove what is noted about the run of an entry; not where it lies at its place, or here, once more."""
-    if not entry.parts or entry.parts[0].kind != "run":
-        return
-    home = Path(entry.home)
+def _forget_notes(notes: NotesStore, doomed: Sequence[_Doomed]) -> None:
+    """Remove what is noted about runs; not where one lies at its place, or in the trash, once more."""
     with contextlib.suppress(StoreError, OSError):
-        if not notes.has_any(home):
-            # Of most runs nothing is noted: no other entry need be looked at.
-            return
-        prefix = prefix_of(place / entry.parts[0].name)
-        if os.path.lexists(home) and prefix_of(home) in ("", prefix):
-            return
-        if not any(_is_same(each, home, prefix) for each in place.parent.iterdir() if each != place):
-            notes.forget(home, prefix)
+        runs = [each for each in doomed if each.entry.parts and each.entry.parts[0].kind == "run"]
+        # Of most runs nothing is noted: for them no other entry need be looked at.
+        noted = set(notes.noted(Path(each.entry.home) for each in runs))
+        going: dict[tuple[Path, str], set[Path]] = {}
+        for each in runs:
+            home = Path(each.entry.home)
+            if home in noted:
+                prefix = prefix_of(each.place / each.entry.parts[0].name)
+                if not (os.path.lexists(home) and prefix_of(home) in ("", prefix)):
+                    going.setdefault((home, prefix), set()).add(each.place.parent)
+        staying = _still_in(set[Path]().union(*going.values()), {home.name for home, _ in going})
+        notes.forget_all([run for run in going if run not in staying])
 
 
-def _is_same(other: Path, home: Path, prefix: str) -> bool:
-    """Say whether another entry holds the same run, which may yet be put back."""
-    if other.name.startswith(DELETING) or not os.path.lexists(other / home.name):
-        return False
-    entry = entry_at(other)
-    if entry is None or not entry.parts or entry.parts[0].kind != "run" or Path(entry.home) != home:
-        return False
-    return prefix_of(other / entry.parts[0].name) == prefix
+def _still_in(trashes: Iterable[Path], names: Container[str]) -> set[tuple[Path, str]]:
+    """Give the runs of some names that lie in other entries, by where they lay and their first line."""
+    found: set[tuple[Path, str]] = set()
+    for trash in trashes:
+        for other in trash.iterdir():
+            if other.name.startswith(DELETING):
+                continue
+            try:
+                held = os.listdir(other)  # noqa: PTH208 - names
+            except OSError:
+                continue
+            if not any(name in names for name in held):
+                continue
+            entry = entry_at(other)
+            if entry is not None and entry.parts and entry.parts[0].kind == "run":
+                home = Path(entry.home)
+                found.add((home, prefix_of(other / home.name)))
+    return found
 
 
 def _require_free(source: Path, target: Path, part: Part) -> None:
