@@ -70,6 +70,35 @@ def test_rows_say_what_is_noted(place: Place) -> None:
     assert place.index().named("july") == []
 
 
+def test_a_head_is_read_once_for_a_name(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c", "d"):
+        place.store.update(place.run(name), naming("july"))
+    for name in ("c", "d"):
+        (place.runs / f"{name}.json").rename(place.runs / f"moved-{name}.json")
+    for path in place.runs.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    index = place.index()
+    opened: list[str] = []
+    open_ = os.open
+
+    def counting(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        opened.append(os.path.basename(path))  # noqa: PTH119
+        return open_(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", counting)
+    roots = [Root(place.runs, "refold", "test")]
+    found = ["a.json", "b.json", "moved-c.json", "moved-d.json"]
+    assert [path.name for path in index.named("july", roots)] == found
+    # Once each for whether it is there, and once each for those that moved, however many did.
+    assert sorted(opened) == sorted([*found, "a.json", "b.json"])
+    opened.clear()
+    assert [path.name for path in index.lain("july")] == ["c.json", "d.json"]
+    assert [path.name for path in index.named("july")] == ["a.json", "b.json"]
+    assert opened == []
+    place.run("a", "another run")
+    assert [path.name for path in index.named("july")] == ["b.json"]
+
+
 def test_a_parent_that_is_noted_is_joined_and_is_nothing_that_a_person_keeps(place: Place) -> None:
     fork = place.run("fork")
     origin = ForkOrigin(run_id="x" * 300, seq=4)

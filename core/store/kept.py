@@ -8,6 +8,7 @@ moment, and changes no answer.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,7 @@ class KeptIndex:
         self._state = _NOWHERE
         self._real: dict[str, str] = {}
         self._checked: dict[str, _Checked] = {}
+        self._heads: dict[str, tuple[tuple[int, int, int, int], str]] = {}
         self._must_load = cache is not None
         self._must_save = False
 
@@ -180,18 +182,46 @@ class KeptIndex:
             roots: The directories in which a run is looked for that does not lie where it lay.
         """
         found: set[Path] = set()
+        moved: set[str] = set()
         for entry in self._called(name):
-            if _is_of_what_is_there(entry):
+            if self._is_of_what_is_there(entry):
                 found.add(Path(entry.path))
-            elif entry.prefix and roots:
-                from refold.core.store.moved import beginning_with
+            elif entry.prefix:
+                moved.add(entry.prefix)
+        if moved and roots:
+            from refold.core.store.moved import beginning_with
 
-                found.update(beginning_with(entry.prefix, roots))
+            # All of them at once: the head of each run is read for it.
+            found.update(beginning_with(moved, roots))
         return sorted(found)
 
     def lain(self, name: str) -> list[Path]:
         """Give the places where runs of this name lay that lie there no longer, each once, sorted."""
-        return sorted({Path(each.path) for each in self._called(name) if not _is_of_what_is_there(each)})
+        return sorted({Path(each.path) for each in self._called(name) if not self._is_of_what_is_there(each)})
+
+    def _is_of_what_is_there(self, entry: _Entry) -> bool:
+        """Say whether notes speak of the very run that lies at their path now."""
+        if not os.path.lexists(entry.path):
+            return False
+        prefix = self._prefix_at(entry.path)
+        if is_aside(entry.name):
+            return bool(prefix) and prefix == entry.prefix
+        return not prefix or entry.prefix in ("", prefix)
+
+    def _prefix_at(self, path: str) -> str:
+        """Give the hash of the first line of what lies there; a file that is as it was is not read again."""
+        try:
+            found = Path(path).stat()
+        except (OSError, ValueError):
+            return ""
+        stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        known = self._heads.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        prefix = prefix_of(Path(path))
+        if stat.S_ISREG(found.st_mode) and time.time_ns() - found.st_mtime_ns >= _SETTLED_NS:
+            self._heads[path] = (stamp, prefix)
+        return prefix
 
     def _called(self, name: str) -> list[_Entry]:
         wanted = name.casefold()
@@ -297,16 +327,6 @@ def index_of(directory: Path, cache: Path | None) -> KeptIndex:
     index.look_at_all()
     index.save()
     return index
-
-
-def _is_of_what_is_there(entry: _Entry) -> bool:
-    """Say whether notes speak of the very run that lies at their path now."""
-    if not os.path.lexists(entry.path):
-        return False
-    prefix = prefix_of(Path(entry.path))
-    if is_aside(entry.name):
-        return bool(prefix) and prefix == entry.prefix
-    return not prefix or entry.prefix in ("", prefix)
 
 
 def _state_of(directory: Path) -> tuple[int, int, int]:

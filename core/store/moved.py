@@ -7,7 +7,7 @@ records give. Both are looked for only where nothing else was found: the head of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -30,9 +30,9 @@ class _Head(msgspec.Struct):
     run_id: str = ""
 
 
-def beginning_with(prefix: str, roots: Sequence[Root]) -> list[Path]:
-    """Give the runs of some directories whose first line has this hash, as `prefix_of` gives it."""
-    return [path for path in _runs_in(roots) if prefix_of(path) == prefix]
+def beginning_with(prefixes: Container[str], roots: Sequence[Root]) -> list[Path]:
+    """Give the runs of some directories whose first line has one of these hashes of `prefix_of`."""
+    return [path for path in _runs_in(roots) if prefix_of(path) in prefixes]
 
 
 def that_say(run_id: str, roots: Sequence[Root]) -> list[Path]:
