@@ -29,7 +29,7 @@ from refold.app.present.landing import Landing
 from refold.app.read_only import KEPT, OUT, going_on, why_not
 from refold.app.screens.run import RunScreen
 from refold.core.errors import WriteFailed
-from refold.core.store import bundle as bundles
+from refold.core.store import bundle_parts
 from refold.core.store.bundle import BadBundle, open_bundle
 
 SECRET = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
@@ -177,7 +177,7 @@ def test_what_is_no_good_bundle_is_said(
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundles, "_LEAST_RUN", 1 << 20)
+    monkeypatch.setattr(bundle_parts, "_LEAST_RUN", 1 << 20)
     bomb = tmp_path / "bomb.refold-bundle"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("run/x.json", b"0" * (8 << 20))
@@ -185,6 +185,30 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BadBundle, match="are packed into it"):
         open_bundle(bomb, into=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["bomb.refold-bundle"]
+
+
+def test_a_run_that_no_bundle_holds_is_not_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made.refold-bundle"
+    run = tmp_path / "here" / "crashed.json"
+    run.parent.mkdir()
+    data = story.Writing("crashed", "0" * 200_000).data
+    run.write_bytes(data)
+    command = ["export", str(run), "--format", "bundle", "-o", str(made)]
+    # What is packed smaller than the reader believes is not written either.
+    monkeypatch.setattr(bundle_parts, "_LEAST_RUN", 1 << 16)
+    assert main(command) == 3
+    assert "more than a bundle holds" in capsys.readouterr().err
+    monkeypatch.undo()
+    with run.open("r+b") as file:
+        file.truncate(9 << 30)
+    assert main(command) == 3
+    assert "9,663,676,416 bytes" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    run.write_bytes(data)
+    assert main(command) == 0
+    assert open_bundle(made, into=tmp_path).run.read_bytes() == data
 
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -246,7 +270,7 @@ def test_a_file_that_cannot_be_read_is_told_from_a_disk_that_is_full(
         patched.setattr(zipfile.ZipExtFile, "read", fails)
         with pytest.raises(BadBundle, match=f"{bundle.name}: it cannot be read: Input/output error"):
             open_bundle(bundle, into=tmp_path)
-    monkeypatch.setattr(bundles, "write_all", fails)
+    monkeypatch.setattr("refold.core.store.bundle.write_all", fails)
     with pytest.raises(WriteFailed, match=bundle.name):
         open_bundle(bundle, into=tmp_path)
     assert not list(tmp_path.glob("refold-bundle-*"))

@@ -739,7 +739,7 @@ def test_a_hostile_bundle_unpacks_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(BadBundle):
             open_bundle(path, into=into)
     path.write_bytes(whole)
-    monkeypatch.setattr(bundles, "_LARGEST_RUN", 20)
+    monkeypatch.setattr(bundles, "LARGEST_RUN", 20)
     with pytest.raises(BadBundle, match="claims to hold more"):
         open_bundle(path, into=into)
     monkeypatch.undo()

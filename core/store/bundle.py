@@ -15,14 +15,20 @@ import msgspec
 
 from refold.core.errors import StoreError
 from refold.core.records import Json
-from refold.core.store.bundle_parts import FILES, HEAD, MANIFEST, MOST_RUNS, PLACE, VERSION, run_of
+from refold.core.store.bundle_parts import (
+    FILES,
+    HEAD,
+    LARGEST_MANIFEST,
+    LARGEST_RUN,
+    MANIFEST,
+    MOST_RUNS,
+    PLACE,
+    VERSION,
+    most_in,
+    run_of,
+)
 from refold.core.store.files import create_private, open_error, open_regular, shown, write_all, write_failed
 
-_LARGEST_MANIFEST: Final = 64 << 20
-_LARGEST_RUN: Final = 8 << 30
-_LEAST_RUN: Final = 256 << 20
-_SQUEEZED: Final = 100
-"""A run is packed to a hundredth of its size at best, or it is small: more is a trap."""
 _MOST_MEMBERS: Final = MOST_RUNS * len(FILES)
 _LARGEST_VERSION: Final = 1_000_000
 _PIECE: Final = 1 << 20
@@ -80,10 +86,9 @@ def _unpacked(file: IO[bytes], path: Path, directory: Path) -> Opened:
     try:
         with zipfile.ZipFile(file) as bundle:
             name, members, manifest_info = _members(bundle, path)
-            data = b"".join(_pieces(bundle, manifest_info, _LARGEST_MANIFEST, path))
+            data = b"".join(_pieces(bundle, manifest_info, LARGEST_MANIFEST, path))
             manifest = _manifest(data, path)
-            size = os.fstat(file.fileno()).st_size
-            left = min(_LARGEST_RUN, max(_LEAST_RUN, _SQUEEZED * size))
+            left = most_in(os.fstat(file.fileno()).st_size)
             for info in members:
                 left -= _unpack(bundle, info, left, path, directory)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -143,7 +148,7 @@ def _members(bundle: zipfile.ZipFile, path: Path) -> tuple[str, tuple[zipfile.Zi
         if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise _bad(path, "a member is packed in another way than bundles are", _NO_BUNDLE)
     claimed = sum(info.file_size for info in members.values())
-    if manifest.file_size > _LARGEST_MANIFEST or claimed > _LARGEST_RUN:
+    if manifest.file_size > LARGEST_MANIFEST or claimed > LARGEST_RUN:
         raise _bad(path, "it claims to hold more than any run", _TRAP)
     return name, tuple(members.values()), manifest
 

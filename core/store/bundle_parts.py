@@ -21,6 +21,11 @@ FILES: Final = (*PARTS, *TEXTS, LOCK, HEAD)
 DEEPEST: Final = 8
 """So many runs may lie within each other."""
 MOST_RUNS: Final = 1000
+LARGEST_MANIFEST: Final = 64 << 20
+LARGEST_RUN: Final = 8 << 30
+_LEAST_RUN: Final = 256 << 20
+_SQUEEZED: Final = 100
+"""A run is packed to a hundredth of its size at best, or it is small: more is a trap."""
 
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 """Members carry no time of their own."""
@@ -32,6 +37,11 @@ def member(name: str) -> zipfile.ZipInfo:
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o100600 << 16
     return info
+
+
+def most_in(packed: int) -> int:
+    """Give how many bytes of a run a bundle of so many bytes may hold: no more is written, and none read."""
+    return min(LARGEST_RUN, max(_LEAST_RUN, _SQUEEZED * packed))
 
 
 def run_of(names: set[str]) -> str:

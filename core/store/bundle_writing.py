@@ -16,11 +16,23 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
-from refold.core.errors import RunNotFound, StoreError
+from refold.core.errors import RunNotFound, StoreError, TooLarge
 from refold.core.nested import NESTED
 from refold.core.records import Json
 from refold.core.redact import WINDOW
-from refold.core.store.bundle_parts import DEEPEST, HEAD, MANIFEST, MOST_RUNS, PLACE, TEXTS, VERSION, member
+from refold.core.store.bundle_parts import (
+    DEEPEST,
+    HEAD,
+    LARGEST_MANIFEST,
+    LARGEST_RUN,
+    MANIFEST,
+    MOST_RUNS,
+    PLACE,
+    TEXTS,
+    VERSION,
+    member,
+    most_in,
+)
 from refold.core.store.export import Source
 from refold.core.store.files import shown, write_all
 from refold.core.store.roots import SUFFIX
@@ -43,10 +55,13 @@ def write_bundle(fd: int, source: Source, now: datetime) -> None:
     """Write the bundle of a run into an empty file.
 
     Raises:
+        TooLarge: no bundle holds so much, and none that did would be opened.
         StoreError: the run cannot be read.
         OSError: the disk does not take it.
     """
     reader = source.reader
+    if reader.size > LARGEST_RUN:
+        raise _too_large(source, reader.size)
     with zipfile.ZipFile(cast("IO[bytes]", _Stream(fd)), "w", zipfile.ZIP_DEFLATED) as bundle:
         if reader.session is not None:
             name = reader.run_id if _may_be_named(reader.run_id, source) else "run"
@@ -67,8 +82,22 @@ def write_bundle(fd: int, source: Source, now: datetime) -> None:
             "source": {"id": name, "format": reader.format.name, "size": reader.size},
             **source.end_json(),
         }
+        told = msgspec.json.encode(manifest)
+        size = sum(info.file_size for info in bundle.infolist())
+        if (
+            size > most_in(sum(info.compress_size for info in bundle.infolist()))
+            or len(told) > LARGEST_MANIFEST
+        ):
+            raise _too_large(source, size)
         with bundle.open(member(MANIFEST), "w") as last:
-            last.write(msgspec.json.encode(manifest))
+            last.write(told)
+
+
+def _too_large(source: Source, size: int) -> TooLarge:
+    return TooLarge(
+        f"{shown(source.reader.path)}: a run of {size:,} bytes like these is more than a bundle holds",
+        remedy="export it as jsonl, and pack that",
+    )
 
 
 class _Stream(io.RawIOBase):
