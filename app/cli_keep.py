@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,16 +11,16 @@ from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import Target, find_run, hint_of, item_at, target
 from refold.app.lines import Cell, Role
+from refold.app.naming import doubts, naming_here
 from refold.app.present.kept import NOTED, kept_cells
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
-from refold.core.errors import AmbiguousRun, StoreError
+from refold.core.errors import StoreError
 from refold.core.keeping import BadNote
 from refold.core.records import Json
 from refold.core.store.keep import (
     Change,
     State,
-    naming,
     noting,
     noting_record,
     record_sha256,
@@ -29,10 +28,8 @@ from refold.core.store.keep import (
     state_of,
     tagging,
 )
-from refold.core.store.kept import index_of
 from refold.core.store.notes import Notes, NotesStore
 from refold.core.store.reader import RunReader
-from refold.core.store.resolve import resolve
 
 
 def note(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -79,36 +76,19 @@ def name(arguments: argparse.Namespace, settings: Settings, printer: Printer) ->
     """Give a run a name, take it away, or print it.
 
     Raises:
-        RefoldError: it cannot be a name, the run is not there, or the notes cannot be written.
+        RefoldError: it cannot be a name, or is the id of another run; the run is not there, or the notes
+            cannot be written.
     """
     given = " ".join(arguments.name)
     _require_said(arguments.name, clear=arguments.clear, what="a name")
     _require_one(given, clear=arguments.clear, what="a name")
     path = find_run(arguments.run, settings)
-    change = naming(given) if given or arguments.clear else None
+    change = naming_here(given, path, settings) if given or arguments.clear else None
     code = _answer(arguments, path, change, settings, printer)
     if given:
-        for doubt in _doubts(given, path, settings):
+        for doubt in doubts(given, path, settings):
             printer.note(f"refold: {doubt}")
     return code
-
-
-def _doubts(given: str, path: Path, settings: Settings) -> Iterator[str]:
-    """Say where a name will not find the run that it was given to."""
-    here = os.path.realpath(path)
-    try:
-        found = [str(resolve(given, settings.roots))]
-    except AmbiguousRun as error:
-        found = list(error.candidates)
-    except StoreError:
-        found = []
-    ids = [run for run in found if Path(run).name.removesuffix(".json") == given]
-    if any(os.path.realpath(run) != here for run in ids):
-        yield f"{given} is the id of another run, and ids go first: this name finds that one"
-    others = index_of(settings.notes_dir, settings.cache_dir).named(given)
-    same = [other.name.removesuffix(".json") for other in others if os.path.realpath(other) != here]
-    if same:
-        yield f"{', '.join(same[:3])} has this name too: use the id, or name one of them otherwise"
 
 
 def _require_said(words: Sequence[str], *, clear: bool, what: str) -> None:

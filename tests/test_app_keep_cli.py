@@ -168,7 +168,13 @@ def test_notes_that_cannot_be_read_are_said_by_commands_and_the_doctor(
 
 
 def test_a_name_that_finds_another_run_or_several_is_said(at: Any) -> None:
-    assert "ids go first" in at("name", "alpha", "beta").err
+    refused = at("name", "alpha", "beta")
+    assert refused.code == 2
+    assert "beta is the id of another run, and an id goes before a name" in refused.err
+    assert at("name", "alpha", " beta ").code == 2
+    assert "nothing is noted" in at("name", "alpha").out
+    assert "bet also begins the id beta: a name goes first" in at("name", "alpha", "bet").err
+    assert at("note", "bet", "--json").row["id"] == "alpha"
     assert at("name", "alpha", "alpha").err == ""
     assert at("name", "alpha", "same").err == ""
     assert "beta" not in at("name", "alpha", "same").err

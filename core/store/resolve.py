@@ -49,7 +49,7 @@ def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None 
     if "/" in text or _is_file(text) or is_run_directory(Path(text)):
         return _by_path(text)
     directories, _ = distinct(roots)
-    exact = [path for root in directories for path in _called(root.path, text)]
+    exact = called_exactly(text, directories)
     if len(exact) == 1:
         return exact[0]
     if exact:
@@ -82,6 +82,11 @@ def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None 
             remedy="name the directory it was moved to with --root",
         )
     raise _not_found(text, directories, where)
+
+
+def called_exactly(run_id: str, roots: Sequence[Root]) -> list[Path]:
+    """Give the runs that have exactly this id, in the directories of runs themselves."""
+    return [path for root in distinct(roots)[0] for path in _called(root.path, run_id)]
 
 
 def _not_found(text: str, directories: Sequence[Root], where: str) -> RunNotFound:
