@@ -193,6 +193,52 @@ def test_many_notes_do_not_keep_the_rows_back(monkeypatch: pytest.MonkeyPatch) -
     catalog.close()
 
 
+async def test_a_name_and_a_note_are_replaced_by_what_is_typed_and_tags_are_added_to() -> None:
+    async with app("story").run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await type_into(pilot, "E", "july sweep")
+        await type_into(pilot, "T", "bug")
+        await type_into(pilot, "m", "my words")
+        prompt = pilot.app.screen.query_one(PromptBar)
+
+        async def typed(key: str, *keys: str) -> str:
+            await pilot.press(key)
+            await until(pilot, lambda: prompt.is_open)
+            await pilot.press(*keys)
+            text = prompt.text
+            await pilot.press("escape")
+            await until(pilot, lambda: not prompt.is_open)
+            return text
+
+        assert await typed("E", *"may") == "may"
+        assert await typed("E", "end", *"s") == "july sweeps"
+        assert await typed("E") == "july sweep"
+        assert await typed("m", *"no") == "no"
+        assert await typed("T", *"s") == "bugs"
+
+
+async def test_the_id_of_another_run_is_no_name_and_what_was_typed_stays() -> None:
+    async with app("story").run_test(size=(120, 40), notifications=True) as pilot:
+        await settled(pilot)
+        chosen = pilot.app.screen.chosen()  # type: ignore[attr-defined]
+        here = chosen.path
+        assert here != a_run()
+        await pilot.press("E")
+        prompt = pilot.app.screen.query_one(PromptBar)
+        await until(pilot, lambda: prompt.is_open)
+        await pilot.press(*"billing", "minus", *"sweep", "enter")
+        await until(pilot, lambda: bool(pilot.app._notifications) and prompt.is_open)
+        assert any("billing-sweep is the id of another run" in t.message for t in pilot.app._notifications)
+        assert prompt.text == "billing-sweep"
+        assert NotesStore(NOTES).read(here).name == ""
+        await pilot.press("escape")
+        await type_into(pilot, "E", "billing")
+        await until(pilot, lambda: NotesStore(NOTES).read(here).name == "billing")
+        await until(
+            pilot, lambda: any("begins the id billing-sweep" in t.message for t in pilot.app._notifications)
+        )
+
+
 async def test_what_another_refold_notes_is_seen() -> None:
     async with app("story").run_test(size=(120, 40)) as pilot:
         await settled(pilot)

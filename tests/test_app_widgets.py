@@ -511,7 +511,7 @@ async def test_a_prompt_is_opened_typed_into_and_left(tmp_path: Path) -> None:
         one.focus()
         await pilot.pause()
         assert not bar.is_open
-        bar.open(Safe("filter"), "st", purpose="filter")
+        bar.open_to_add(Safe("filter"), "st", purpose="filter")
         bar.remark(Safe("3 of 5"))
         await pilot.press("a", "t", "q", "question_mark")
         await until(pilot, lambda: len(stage.heard(PromptBar.Changed)) == 4)
@@ -530,6 +530,12 @@ async def test_a_prompt_is_opened_typed_into_and_left(tmp_path: Path) -> None:
         assert len(stage.heard(PromptBar.Cancelled)) == 1
         assert (bar.is_open, bar.text, one.has_focus) == (False, "7", True)
         assert len(stage.heard(PromptBar.Submitted)) == 1
+
+        for key, text in (("x", "x"), ("end", "the file"), ("left", "the file"), ("backspace", "")):
+            bar.open(Safe("file"), "the file")
+            await pilot.press(key)
+            assert bar.text == text
+            await pilot.press("escape")
 
 
 async def test_pasted_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:

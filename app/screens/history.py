@@ -204,7 +204,7 @@ class HistoryScreen(Screen[None]):
     def action_filter(self) -> None:
         """Type words; the list follows every key."""
         if not self.prompt.is_open:
-            self.prompt.open(Safe("find"), self._words)
+            self.prompt.open_to_add(Safe("find"), self._words)
 
     def action_back(self) -> None:
         """Show all conversations; where all are shown, leave."""

@@ -10,7 +10,7 @@ from textual import on, work
 
 from refold.app.failure import words
 from refold.app.loading import aside
-from refold.app.safe import Safe
+from refold.app.safe import Safe, line
 from refold.app.screens.going_on import Chosen, GoingOnScreen
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.core.errors import RefoldError
@@ -108,14 +108,19 @@ class KeepingScreen(GoingOnScreen):
         if record is not None:
             text = next((note.text for note in notes.records if note.seq == record.seq), "")
         if self.app.screen is self and not self.query_one(PromptBar).is_open:
-            text = self._unsaved.pop(_key(what, chosen, record), text)
-            self._show_prompt(what, text, chosen, record)
+            unsaved = self._unsaved.pop(_key(what, chosen, record), None)
+            adds = what == "tags" or unsaved is not None
+            self._show_prompt(what, text if unsaved is None else unsaved, chosen, record, adds=adds)
             self.query_one(PromptBar).remark(Safe("its tags" if what == "tags" else "empty takes it away"))
 
-    def _show_prompt(self, what: str, text: str, chosen: Chosen, record: RecordHere | None) -> None:
+    def _show_prompt(
+        self, what: str, text: str, chosen: Chosen, record: RecordHere | None, *, adds: bool
+    ) -> None:
         self._noting = (chosen, record)
-        label = what if record is None else f"note on seq {record.seq}"
-        self.query_one(PromptBar).open(Safe(label), text, purpose=f"{_PURPOSE}{what}")
+        label = Safe(what if record is None else f"note on seq {record.seq}")
+        prompt = self.query_one(PromptBar)
+        show = prompt.open_to_add if adds else prompt.open
+        show(label, text, purpose=f"{_PURPOSE}{what}")
 
     @on(PromptBar.Submitted)
     def _keep_typed(self, event: PromptBar.Submitted) -> None:
@@ -136,14 +141,15 @@ class KeepingScreen(GoingOnScreen):
         self.app.run_worker(saving, group="save")
 
     async def _keep_text(self, what: str, text: str, chosen: Chosen, record: RecordHere | None) -> None:
+        from refold.app.naming import doubts, naming_here
         from refold.core.keeping import words_of
-        from refold.core.store.keep import naming, noting, noting_record, tagging
+        from refold.core.store.keep import noting, noting_record, tagging
 
         def change() -> Change:
             if what == "tags":
                 return tagging([word.removeprefix("+") for word in words_of(text)], anew=True)
             if what == "name":
-                return naming(text)
+                return naming_here(text, chosen.path, chosen.settings)
             if record is None:
                 return noting(text)
             return noting_record(record.seq, record.sha256, text)
@@ -153,10 +159,14 @@ class KeepingScreen(GoingOnScreen):
         except RefoldError as error:
             # What was typed is not to be typed again.
             if self.app.screen is self and not self.query_one(PromptBar).is_open:
-                self._show_prompt(what, text, chosen, record)
+                self._show_prompt(what, text, chosen, record, adds=True)
             else:
                 self._unsaved[_key(what, chosen, record)] = text
             self._say_why(error)
+            return
+        if what == "name" and text:
+            for doubt in await aside(lambda: [*doubts(text, chosen.path, chosen.settings)]):
+                self.notify(line(doubt), severity="warning")
 
     async def _turn_star(self, chosen: Chosen) -> None:
         from refold.core.store.keep import starring

@@ -221,7 +221,7 @@ class RunPlayScreen(RunMovesScreen):
 
     def action_breakpoints(self) -> None:
         """Ask where to stop."""
-        self.query_one(PromptBar).open(Safe("stop at"), self.player.typed, purpose=_BREAKPOINTS)
+        self.query_one(PromptBar).open_to_add(Safe("stop at"), self.player.typed, purpose=_BREAKPOINTS)
         self._remark("tool:bash error:yes; tokens>100k; pending>0; file:auth.py")
 
     def action_watch(self) -> None:
@@ -258,7 +258,7 @@ class RunPlayScreen(RunMovesScreen):
         elif event.bar.purpose == _BREAKPOINTS:
             conditions, fault = self._understood(event.text)
             if fault is not None:
-                event.bar.open(Safe("stop at"), event.text, purpose=_BREAKPOINTS)
+                event.bar.open_to_add(Safe("stop at"), event.text, purpose=_BREAKPOINTS)
                 self._remark(f"{fault}; {fault.remedy}", wrong=True)
                 return
             self.player.conditions, self.player.said = conditions, None

@@ -51,7 +51,7 @@ class FilteringScreen(GoingOnScreen):
         """Type a filter; the list follows every key."""
         if not self.prompt.is_open:
             self._filter_before = self._typed
-            self.prompt.open(self.PURPOSE, self._filter_before)
+            self.prompt.open_to_add(self.PURPOSE, self._filter_before)
 
     @property
     def _typed(self) -> str:
@@ -76,7 +76,7 @@ class FilteringScreen(GoingOnScreen):
             self._accepted()
         else:
             # What was typed is not to be typed again.
-            self.prompt.open(self.PURPOSE, event.text)
+            self.prompt.open_to_add(self.PURPOSE, event.text)
             self._try_filter(event.text)
 
     @on(PromptBar.Cancelled, "#prompt")

@@ -241,7 +241,7 @@ class SearchScreen(GroundScreen):
     def action_words(self) -> None:
         """Type words; the hits follow."""
         if not self.prompt.is_open:
-            self.prompt.open(Safe("search"), self._words)
+            self.prompt.open_to_add(Safe("search"), self._words)
             self.prompt.remark(Safe(present.GRAMMAR) if self.size.width >= 120 else Safe(""))
 
     def key_words(self) -> Mapping[str, str]:

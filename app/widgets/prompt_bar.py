@@ -120,7 +120,17 @@ class PromptBar(Horizontal):
         return self._furnish().value
 
     def open(self, label: Safe, text: str = "", *, purpose: str = "") -> None:
-        """Show the prompt with a text to change; what was told before makes room for it."""
+        """Show the prompt with a text that is replaced by what is typed, or gone on with behind End.
+
+        What was told before makes room for it.
+        """
+        self._show(label, text, purpose).select_all()
+
+    def open_to_add(self, label: Safe, text: str = "", *, purpose: str = "") -> None:
+        """Show the prompt with a text that is added to, or mended: the cursor stands behind it."""
+        self._show(label, text, purpose).cursor_position = len(text)
+
+    def _show(self, label: Safe, text: str, purpose: str) -> Input:
         self.app.clear_notifications()
         field = self._furnish()
         self.purpose, self._label = purpose, label
@@ -128,12 +138,12 @@ class PromptBar(Horizontal):
         self.remark(EMPTY)
         with field.prevent(Input.Changed):
             field.value = text
-        field.cursor_position = len(text)
         focused = self.screen.focused
         if focused is not field:  # it still is, where the prompt was closed an instant ago
             self._before = focused
         self.add_class("-open")
         field.focus()
+        return field
 
     def remark(self, text: Safe, role: Role = "dim") -> None:
         """Say beside the text how many match, or what is wrong with it, as far as there is room."""
