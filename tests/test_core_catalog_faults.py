@@ -13,6 +13,8 @@ import pytest
 from tests.listing import catalog, ids, listed, rows, settle, write_run
 from tests.terminal.program import without_privileges
 
+from refold.core.formats import Decoder
+from refold.core.formats.journal import JournalFormat
 from refold.core.store import list_cache
 from refold.core.store.catalog import Catalog, Gone, Progress, Root
 from refold.core.store.reader import RunReader
@@ -56,13 +58,13 @@ def test_a_run_that_is_read_or_gone_meanwhile_is_not_read_again(
     paths[2].unlink()
     assert list(found.refresh([paths[2]])) == []
     opened: list[str] = []
-    open_ = RunReader.open
+    open_ = os.open
 
-    def counting(path: Path, *, hint: str, cache: Path | None) -> RunReader:
-        opened.append(path.stem)
-        return open_(path, hint=hint, cache=cache)
+    def counting(path: str, flags: int) -> int:
+        opened.append(Path(path).stem)
+        return open_(path, flags)
 
-    monkeypatch.setattr("refold.core.store.reader.RunReader.open", counting)
+    monkeypatch.setattr(os, "open", counting)
     assert len(rows(scan)) == 4 - (first.id in {"run-0", "run-3"})
     assert set(opened) == {"run-0", "run-3", "run-4", "run-5"} - {first.id}
 
@@ -168,20 +170,20 @@ def test_a_disk_that_answers_with_an_error_is_a_reason(
     assert rows(found.scan())[str(path)].status == "completed"
 
 
-@pytest.mark.parametrize("size", [1, 40_000])
+@pytest.mark.parametrize("size", [1, 40_000, 200_000])
 def test_a_fault_of_our_own_with_one_run_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     for name in ("one", "two", "three"):
         write_run(tmp_path, name, size=size)
-    step = RunReader.step
+    decoder = JournalFormat.decoder
 
-    def failing(reader: RunReader, seconds: float) -> bool:
-        if reader.path.stem == "two":
+    def failing(kind: JournalFormat, head: bytes) -> Decoder:
+        if b'"run_id":"two"' in head:
             raise OverflowError("int too big to convert")
-        return step(reader, seconds)
+        return decoder(kind, head)
 
-    monkeypatch.setattr(RunReader, "step", failing)
+    monkeypatch.setattr(JournalFormat, "decoder", failing)
     faults: list[Exception] = []
     found = Catalog([Root(tmp_path, "refold", "--root")], cache=None, fault=faults.append)
     told = {row.id: row for row in rows(found.scan()).values()}

@@ -69,6 +69,8 @@ class NeutralDecoder(LineDecoder):
                 )
         elif found.user is not None and found.protocol == self._user:
             return Columns("user", found.seq, role=found.user.message.role)
+        elif (end := found.terminal) is not None and found.protocol == self._terminal:
+            return Columns("terminal", found.seq, reason=end.reason)
         return self._exact_columns(line)
 
     def record(self, line: bytes) -> Record:

@@ -105,17 +105,24 @@ class AnswerPart(Struct, forbid_unknown_fields=True, gc=False):
     remote: bool = False
 
 
+class TerminalPart(Struct, forbid_unknown_fields=True, gc=False):
+    """The payload of an end."""
+
+    reason: str
+    message: Raw = _EMPTY
+
+
 class NeutralLine(Struct, forbid_unknown_fields=True, gc=False):
-    """One line with a message or result; meta and terminal records, one or two a run, are read exactly."""
+    """One line; meta records are read elsewhere."""
 
     time: ClassVar[None] = None
     """Records of this version have none."""
-    terminal: ClassVar[None] = None
     seq: int
     protocol: str
     assistant: AssistantPart | None = None
     tool_result: AnswerPart | None = None
     user: UserPart | None = None
+    terminal: TerminalPart | None = None
 
 
 _ENDS = (b"\n", b"\r", b"\r\n")
@@ -131,6 +138,8 @@ _ASSISTANT = len(
     '{"seq":,"protocol":"","assistant":'
     '{"iteration":,"message":{"role":"","content":},"in_tokens":,"out_tokens":}}'
 )
+_TERMINAL = len('{"seq":,"protocol":"","terminal":{"reason":""}}')
+_MESSAGE = len(',"message":')
 _STOP_REASON = len(',"stop_reason":""')
 _CACHE_READ = len(',"cache_read_tokens":')
 _CACHE_CREATE = len(',"cache_create_tokens":')
@@ -178,6 +187,13 @@ def read_neutral(line: bytes) -> NeutralLine | None:
         message = follow_up.message
         words = f"{found.seq}{found.protocol}{message.role}"
         size = _USER + len(words) + _size_of(message.content, line)
+    elif (end := found.terminal) is not None:
+        size = _TERMINAL + len(f"{found.seq}{found.protocol}{end.reason}")
+        if end.message is not _EMPTY:
+            view = memoryview(end.message)
+            if view[0] != _QUOTE:
+                return None
+            size += _MESSAGE + len(view)
     else:
         return None
     return found if size == len(line) or line[size:] in _ENDS else None

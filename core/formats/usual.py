@@ -82,7 +82,7 @@ class UsualLine(Protocol):
 
     @property
     def terminal(self) -> UsualEnd | None:
-        """The payload of an end; None in a version whose ends are read exactly."""
+        """The payload of an end."""
         ...
 
 

@@ -48,7 +48,7 @@ def odd_kind(mode: int) -> str:
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something")
 
 
-def open_regular(path: Path, *, append: bool = False) -> int:
+def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> int:
     """Open a regular file and give its descriptor, for reading or for reading and appending.
 
     Raises:
@@ -266,7 +266,7 @@ def replace_and_keep(path: Path, data: bytes) -> int:
     return fd
 
 
-def read_range(fd: int, start: int, end: int, path: Path) -> bytes:
+def read_range(fd: int, start: int, end: int, path: str | os.PathLike[str]) -> bytes:
     """Give the bytes from start to end, fewer where the file ends before.
 
     Raises:
@@ -291,7 +291,7 @@ def read_range(fd: int, start: int, end: int, path: Path) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def open_error(path: Path, error: OSError | ValueError) -> StoreError:
+def open_error(path: str | os.PathLike[str], error: OSError | ValueError) -> StoreError:
     """Give the error of ours that an answer of the system stands for."""
     if isinstance(error, ValueError):
         return RunNotFound(f"{os.fspath(path)!a}: no file can have this name")
@@ -318,7 +318,7 @@ def write_failed(path: Path, what: str, error: OSError, rest: str) -> WriteFaile
     return WriteFailed(f"{shown(path)}: {what}: {error.strerror or error} ({code}); {rest}", remedy=remedy)
 
 
-def _require_regular(path: Path, status: os.stat_result) -> None:
+def _require_regular(path: str | os.PathLike[str], status: os.stat_result) -> None:
     kind = odd_kind(status.st_mode)
     if kind:
         raise NotRegular(f"{shown(path)}: {kind}, not a file", remedy="a run is a plain file: open that")

@@ -15,7 +15,16 @@ from refold.core.store.files import odd_kind
 from refold.core.store.long_runs import LongRuns
 from refold.core.store.roots import Candidate
 from refold.core.store.shelf import Item, Progress, Shelf, Slot
-from refold.core.store.summarise import empty, failed_on, not_a_file, preview, summarise, unopened
+from refold.core.store.summarise import (
+    SHORT,
+    empty,
+    failed_on,
+    not_a_file,
+    preview,
+    summarise,
+    summarise_usual,
+    unopened,
+)
 from refold.core.summary import RunSummary
 
 SLICE: Final = 0.0015
@@ -76,6 +85,9 @@ class JournalReads:
             return not_a_file(found, hint=hint)
         if not found.size:
             return empty(found, hint=hint)
+        usual = summarise_usual(found, hint=hint) if found.size <= SHORT else None
+        if usual is not None:
+            return usual
         reader = self._long.reader(found, hint)
         try:
             while not reader.step(SLICE):

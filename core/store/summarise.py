@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -11,19 +15,20 @@ from refold.core.barred import WITHHOLDS, barred_at_once, barred_by
 from refold.core.columns import RESULT
 from refold.core.errors import BadRecord, NotPermitted, NotRegular, StoreError
 from refold.core.findings import CODES, is_damage
-from refold.core.formats import HEAD_BYTES
+from refold.core.formats import HEAD_BYTES, Decoder
 from refold.core.formats.registry import by_name, format_of
 from refold.core.records import MetaRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import Counters
 from refold.core.status import Facts, derive
-from refold.core.store.files import odd_kind, open_error, open_regular
+from refold.core.store.files import odd_kind, open_error, open_regular, read_range
 from refold.core.store.reader import RunReader
 from refold.core.store.roots import Candidate
 from refold.core.store.run_id import is_run_id
 from refold.core.summary import RunSummary
 from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
+from refold.core.usual_sums import sums_of
 
 LONGEST_PROMPT = 65_536
 """Characters of a prompt that a row keeps."""
@@ -33,6 +38,9 @@ _LARGEST_RECORD = 1 << 18
 _TURNS_LOOKED_AT = 8
 _MOST_NAMES = 64
 _PIECE = 8192
+SHORT: Final = 1 << 17
+"""Runs up to this many bytes are read at once."""
+_NO_META: Final = MetaRecord()
 
 
 def summarise(found: Candidate, reader: RunReader) -> RunSummary:
@@ -64,6 +72,83 @@ def summarise(found: Candidate, reader: RunReader) -> RunSummary:
         tools=timeline.tool_names(),
         barred=_barred(found, reader),
     )
+
+
+def summarise_usual(found: Candidate, *, hint: str) -> RunSummary | None:
+    """Give the row of a short run that is all of the usual shape, from one read and without an index.
+
+    Args:
+        found: what is known of its file; of no more than `SHORT` bytes.
+        hint: the format to assume where the bytes do not tell.
+
+    Returns:
+        The same row as that of `summarise`; None where only that can tell.
+
+    Raises:
+        StoreError: the file cannot be opened or read.
+    """
+    try:
+        fd = open_regular(found.path)
+    except NotRegular:  # it was one a moment ago: whoever reads it in full says what it is now
+        return None
+    try:
+        data = read_range(fd, 0, found.size, found.path)
+    finally:
+        os.close(fd)
+    first, *lines = data.split(b"\n")
+    if len(data) != found.size or not lines or lines.pop():
+        return None
+    kind = format_of(data, hint=hint)
+    decoder = kind.decoder(data)
+    try:
+        meta = decoder.record(first)
+    except BadRecord:
+        return None
+    if not isinstance(meta, MetaRecord) or meta.forked_from is not None or meta.run_id != found.stem:
+        return None
+    sums = sums_of(meta, lines, decoder)
+    if sums is None or sums.stop_reason in WITHHOLDS:
+        return None
+    completed = sums.terminal == "completed" and not sums.after_terminal
+    reason = barred_at_once(meta.run_id, found.stem, completed=completed, native=kind.keeps_lineage)
+    return _row(
+        found,
+        kind.name,
+        Facts(
+            has_meta=True,
+            version=decoder.version,
+            supported=decoder.supported,
+            terminal=sums.terminal,
+            after_terminal=sums.after_terminal,
+            last_seq=sums.last_seq,
+        ),
+        meta,
+        turns=sums.counters.llm_calls,
+        calls=sums.calls,
+        errors=sums.errors,
+        tokens=sums.counters.tokens,
+        **_spent("spent", sums.counters),
+        in_flight=sums.waiting[:_MOST_NAMES],
+        last_words=_last_of(_texts(decoder, lines[place]) for place in reversed(sums.replies)),
+        tools=sums.tools,
+        barred="" if reason is None else reason.message,
+    )
+
+
+def _texts(decoder: Decoder, line: bytes) -> tuple[str, ...]:
+    try:
+        return decoder.texts(line)
+    except BadRecord:
+        return ()
+
+
+def _last_of(replies: Iterable[Iterable[str]]) -> str:
+    """Give the words of the last replies that has any; the replies are given last one first."""
+    for texts in islice(replies, _TURNS_LOOKED_AT):
+        words = "\n".join([said for text in texts if (said := text.strip())])
+        if words:
+            return words[:_LONGEST_WORDS]
+    return ""
 
 
 def _barred(found: Candidate, reader: RunReader) -> str:
@@ -160,7 +245,7 @@ def failed_on(found: Candidate, error: Exception, *, hint: str) -> RunSummary:
 
 
 def _closed(found: Candidate, note: str, problems: tuple[str, ...], hint: str) -> RunSummary:
-    return _row(found, hint, Facts(opened=False, note=note), problems=problems, note=note)
+    return _row(found, hint, Facts(opened=False, note=note), problems=problems)
 
 
 def _row(
@@ -168,33 +253,29 @@ def _row(
 ) -> RunSummary:
     """Join what is known of the file, of its meta record and of its records to a row."""
     status = derive(facts)
+    rule, note, said = status.rule, "" if facts.opened else facts.note, meta or _NO_META
+    if not is_run_id(found.stem):
+        why = "its name is no run id"
+        rule, note = f"{rule}; {why}", note or why
     row = RunSummary(
         id=found.stem,
         path=found.path,
         format=kind,
         status=status.name,
-        rule=status.rule,
+        rule=rule,
+        model=said.fingerprint.model,
+        created=said.created,
         updated=found.mtime_ns / 1e9,
         size=found.size,
-        torn=facts.torn,
+        prompt=said.prompt[:LONGEST_PROMPT],
         last_seq=facts.last_seq,
         reason=facts.terminal or "",
+        provider_version="" if meta is None else f"{kind} v{meta.version}",
+        torn=facts.torn,
+        fork_of="" if said.forked_from is None else said.forked_from.run_id,
+        note=note,
     )
-    if counted:
-        row = msgspec.structs.replace(row, **counted)
-    if meta is not None:
-        row = msgspec.structs.replace(
-            row,
-            model=meta.fingerprint.model,
-            created=meta.created,
-            prompt=meta.prompt[:LONGEST_PROMPT],
-            fork_of=meta.forked_from.run_id if meta.forked_from is not None else "",
-            provider_version=f"{kind} v{meta.version}",
-        )
-    if not is_run_id(found.stem):
-        why = "its name is no run id"
-        row = msgspec.structs.replace(row, rule=f"{row.rule}; {why}", note=row.note or why)
-    return row
+    return msgspec.structs.replace(row, **counted) if counted else row
 
 
 def _codes(timeline: Timeline) -> list[str]:
@@ -219,25 +300,25 @@ def _in_flight(timeline: Timeline) -> tuple[str, ...]:
 
 def _last_words(reader: RunReader) -> str:
     """Give the last text that the model wrote, from one of its last turns."""
-    columns = reader.timeline.columns
-    turn = columns.last_assistant[-1] - 1
-    for _ in range(_TURNS_LOOKED_AT):
-        if turn < 0:
-            break
-        if columns.length[turn] <= _LARGEST_RECORD:
-            words = _words(reader, turn)
-            if words:
-                return words[:_LONGEST_WORDS]
-        turn = columns.last_assistant[turn - 1] - 1 if turn else -1
-    return ""
+    return _last_of(map(partial(_texts_at, reader), _last_turns(reader.timeline)))
 
 
-def _words(reader: RunReader, item: int) -> str:
+def _last_turns(timeline: Timeline) -> Iterator[int]:
+    """Give the items of the assistant records, last one first."""
+    before = timeline.columns.last_assistant
+    turn = before[-1] - 1
+    while turn >= 0:
+        yield turn
+        turn = before[turn - 1] - 1 if turn else -1
+
+
+def _texts_at(reader: RunReader, item: int) -> tuple[str, ...]:
+    if reader.timeline.columns.length[item] > _LARGEST_RECORD:
+        return ()
     try:
-        texts = [text.strip() for text in reader.texts(item)]
+        return reader.texts(item)
     except BadRecord:
-        return ""
-    return "\n".join(text for text in texts if text)
+        return ()
 
 
 def _ends(found: Candidate) -> tuple[bytes, list[bytes]]:
