@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from tests import generate
+from tests.terminal.forks import Forks
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 
@@ -32,3 +33,14 @@ def screen(directory: Path, *wrapped: str) -> Terminal:
     """Start the program in that home."""
     command = refold("--only", "--root", directory / "runs")
     return Terminal(["env", "-C", str(directory), *wrapped, *command], env=environment(directory / "home"))
+
+
+def forked(forks: Forks, directory: Path, fail: tuple[str, int, str, str] | None = None) -> Terminal:
+    """Start it as a fork, which may fail at one of its own calls."""
+    env = environment(directory / "home")
+    return Terminal(
+        lambda pty: forks.start(
+            ["--only", "--root", directory / "runs"], env, (pty, pty, pty), directory=directory,
+            terminal=True, fail=fail,
+        )
+    )  # fmt: skip

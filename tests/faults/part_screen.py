@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.faults.goals import Goal, Share, Work, carry_out
-from tests.faults.home import SECRET, screen, store
+from tests.faults.home import SECRET, forked, screen, store
 from tests.faults.scene_directories import picture
 from tests.faults.screen_kills import ACTS, kills
 from tests.faults.screen_reads import actions, reads
 from tests.faults.victims import scratch, traces
 from tests.terminal import wire
+from tests.terminal.forks import Forks
 from tests.terminal.program import environment
 from tests.terminal.terminal import Terminal
 
@@ -34,9 +35,9 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         ("G1", f"the full screen killed in {len(ACTS)} acts: fork, trash, notes, export, repair ...", kills),
         ("G19", "ends of the full screen: by signals, by keys, by a fault", _ends),
     ]
+    whats.append(("G7", "looks at damaged runs, held against hashed trees", actions))
     if traces():
         whats.append(("G7", "looking round, seen by strace: nothing changes a run", reads))
-    whats.append(("G7", "looks at damaged runs, held against hashed trees", actions))
     with scratch() as directory:
         work: list[Work] = [
             (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
@@ -46,35 +47,47 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
 
 
 def _ends(goal: Goal, directory: Path, share: Share) -> None:
-    rng = random.Random(goal.seed)
+    """End it in every way, the first time each started as a person starts it."""
     place = directory / "end"
-    runs = store(place)
-    before = picture(runs)
-    for number in range(ENDS[share]):
-        for name, (act, codes) in WAYS.items():
-            if goal.over and number:
-                return
-            with goal.attempt(f"{number}: {name}"):
-                with _faulty(place) if name == "a fault" else screen(place) as terminal:
-                    terminal.wait("run-2", limit=40)
-                    if rng.random() < 0.5 and name != "a fault":
-                        terminal.press("enter", "2", settle=0.1)
-                    act(terminal)
-                    code = terminal.ended(20)
-                    said = bytes(terminal.sent)
-                assert code in codes, code
-                assert wire.not_restored(said) == [] or name == "a closed window"
-                assert b"Traceback" not in said
-                left = said.rpartition(b"\x1b[?1049l")[2]
-                assert SECRET.encode() not in left or name == "a closed window"
-                assert len(left) < 2000 or name in {"a fault", "a closed window"}
-                for log in (place / "home").rglob("*.log"):
-                    assert SECRET not in log.read_text()
-                assert picture(runs) == before
+    store(place)
+    rng = random.Random(goal.seed)
+    with Forks() as forks:
+        for number in range(ENDS[share]):
+            for name in WAYS:
+                if goal.over and number:
+                    return
+                with goal.attempt(f"{number}: {name}"):
+                    if name == "a fault":
+                        terminal = _faulty(place)
+                    else:
+                        terminal = forked(forks, place) if number else screen(place)
+                    _end(place, name, terminal, inside=name != "a fault" and rng.random() < 0.5)
+
+
+def _end(place: Path, name: str, terminal: Terminal, *, inside: bool) -> None:
+    """End the program in one way, from the list or from within a run, and look at what is left."""
+    act, codes = WAYS[name]
+    before = picture(place / "runs")
+    with terminal:
+        terminal.wait("run-2", limit=40)
+        if inside:
+            terminal.press("enter", "2", settle=0.1)
+        act(terminal)
+        code = terminal.ended(20)
+        said = bytes(terminal.sent)
+    assert code in codes, code
+    assert wire.not_restored(said) == [] or name == "a closed window"
+    assert b"Traceback" not in said
+    left = said.rpartition(b"\x1b[?1049l")[2]
+    assert SECRET.encode() not in left or name == "a closed window"
+    assert len(left) < 2000 or name in {"a fault", "a closed window"}
+    for log in (place / "home").rglob("*.log"):
+        assert SECRET not in log.read_text()
+    assert picture(place / "runs") == before
 
 
 def _press(*keys: str) -> Callable[[Terminal], None]:
-    return lambda terminal: terminal.press(*keys, settle=0.1)
+    return lambda terminal: terminal.press(*keys, settle=0.05)
 
 
 def _send(number: signal.Signals) -> tuple[Callable[[Terminal], None], set[int]]:

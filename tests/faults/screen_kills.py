@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.goals import Goal, Share
-from tests.faults.home import screen, store
+from tests.faults.home import forked, screen, store
 from tests.faults.victims import STRACE, traces
+from tests.terminal.forks import Forks
 from tests.terminal.program import run
 from tests.terminal.terminal import Terminal
 
@@ -19,7 +19,11 @@ from refold.core.journal_text import fold_bytes
 from refold.core.keeping import TRASH
 from refold.core.store.notes import NotesStore
 
-KILLS: dict[Share, int] = {"ci": 2, "quick": 14, "long": 2000}
+KILLS: dict[Share, int] = {"ci": 4, "quick": 60, "long": 2000}
+OUTSIDE = 10
+"""One of so many is killed by strace, which is started with the program as a person starts it."""
+FAILPOINTS = {"rename": ("rename", "replace"), "rmdir": ("unlink",)}
+"""Names of the calls in the interpreter, where they are others."""
 _TORN = "run-0.json"
 
 
@@ -79,32 +83,40 @@ ACTS: dict[str, Act] = {
 def kills(goal: Goal, directory: Path, share: Share) -> None:
     """Kill it again and again, each time in another act or at another call."""
     rng = random.Random(goal.seed)
-    for number in range(KILLS[share]):
-        if goal.over:
-            break
-        name = list(ACTS)[(number + goal.seed) % len(ACTS)]
-        call = rng.choice(ACTS[name].calls.split()) if traces() else ""
-        at = rng.choice((1, 1, 1, 2, 3))
-        with goal.attempt(f"{number}: {name}, {call} {at}"):
-            _kill(goal, directory / "kill", name, call, at, rng)
+    with Forks() as forks:
+        for number in range(KILLS[share]):
+            if goal.over and number:
+                break
+            name = list(ACTS)[(number + goal.seed) % len(ACTS)]
+            call = rng.choice(ACTS[name].calls.split())
+            outside = traces() and number % OUTSIDE == 0
+            if not outside:
+                call = rng.choice(FAILPOINTS.get(call, (call,)))
+            at = rng.choice((1, 1, 1, 2, 2, 3))
+            with goal.attempt(f"{number}: {name}, {call} {at}, {'strace' if outside else 'its own hand'}"):
+                _kill(goal, directory / "kill", forks, name, call, at, outside=outside)
 
 
-def _kill(goal: Goal, place: Path, name: str, call: str, at: int, rng: random.Random) -> None:
+def _kill(goal: Goal, place: Path, forks: Forks, name: str, call: str, at: int, *, outside: bool) -> None:
     runs = store(place)
     ACTS[name].begin(place)
     before = _contents(place)
-    inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={at}"]
-    wrapped = [str(STRACE), "-f", "-qq", "-o", "/dev/null", *inject] if call else []
-    with screen(place, *wrapped) as terminal:
+    with _deadly(place, forks, call, at, outside=outside) as terminal:
         _act(terminal, name)
-        if not call and terminal.alive:
-            time.sleep(rng.random() * 0.1)
-            terminal.signal(signal.SIGKILL)
-        end = time.monotonic() + (3 if call else 10)
-        while terminal.alive and time.monotonic() < end:
-            terminal.pump(0.05)
-        goal.count("died", not terminal.alive)
-    _check(place, runs, name, before)
+        if terminal.alive:
+            # Who has not come to that call yet may do so on the way out.
+            terminal.settle(0.1)
+            terminal.press("escape", "escape", "ctrl+q", settle=0.05)
+        goal.count("died", terminal.ended(30) in {-signal.SIGKILL, 128 + signal.SIGKILL})
+    _check(place, runs, name, before, forks)
+
+
+def _deadly(place: Path, forks: Forks, call: str, at: int, *, outside: bool) -> Terminal:
+    """Start a program that dies at that call."""
+    if outside:
+        inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={at}"]
+        return screen(place, str(STRACE), "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *inject)
+    return forked(forks, place, (call, at, "kill", str(place)))
 
 
 def _act(terminal: Terminal, name: str) -> None:
@@ -118,7 +130,7 @@ def _act(terminal: Terminal, name: str) -> None:
             return
         for key in keys:
             if terminal.alive:
-                terminal.press(key, settle=0.15)
+                terminal.press(key, settle=0.06)
 
 
 def _contents(place: Path) -> dict[str, bytes]:
@@ -129,7 +141,7 @@ def _contents(place: Path) -> dict[str, bytes]:
     return found
 
 
-def _check(place: Path, runs: Path, name: str, before: dict[str, bytes]) -> None:
+def _check(place: Path, runs: Path, name: str, before: dict[str, bytes], forks: Forks) -> None:
     """Check that every run is there once and whole, and that what is made is whole or not there."""
     after = _contents(place)
     for run_name, data in before.items():
@@ -145,14 +157,14 @@ def _check(place: Path, runs: Path, name: str, before: dict[str, bytes]) -> None
         if path.name != _TORN or name not in {"repair", "salvage"}:
             fold_bytes(path.read_bytes(), hint="refold")
     where = ("--only", "--root", runs)
-    listed = run("ls", "--json", *where, home=place / "home")
-    bare = run("ls", "--json", "--no-cache", *where, home=place / "home")
+    listed = forks.run("ls", "--json", *where, home=place / "home")
+    bare = forks.run("ls", "--json", "--no-cache", *where, home=place / "home")
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout == bare.stdout
     assert b"Traceback" not in listed.stderr
     assert list(NotesStore(place / "home" / "state" / "refold" / "notes").troubles()) == []
-    said = run("trash", "--list", *where, home=place / "home")
+    said = forks.run("trash", "--list", *where, home=place / "home")
     assert said.returncode == 0, said.stderr
     for out in place.glob("run-*.md"):
-        whole = run("export", "run-0", "--format", "md", *where, home=place / "home").stdout
+        whole = forks.run("export", "run-0", "--format", "md", *where, home=place / "home").stdout
         assert out.read_bytes().split(b"\n")[-5:] == whole.split(b"\n")[-5:], "half an export"

@@ -51,6 +51,8 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
     """Press keys on the screen while a writer goes on beside it, and run every command that only looks."""
     rng = random.Random(goal.seed)
     for number in range(READS[share]):
+        if goal.over and number:
+            return
         place = directory / "read"
         places = _places(place, rng)
         log = place / "calls"
@@ -69,7 +71,7 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
         with goal.attempt(f"{number}: watching a run that grows"):
             _watch(goal, place, places[0], log)
         for command in COMMANDS[goal.seed % COMMANDS_OF[share] :: COMMANDS_OF[share]]:
-            if goal.over and number:
+            if goal.over and goal.tries:
                 return
             with goal.attempt(f"{number}: {' '.join(command)}"), _unchanged(places):
                 whole = [*_watching(log), *refold(*command, "--only", *words)]

@@ -17,6 +17,7 @@ from typing import Self
 
 import pyte
 from tests.terminal import wire
+from tests.terminal.forks import Forked
 
 DEAF_SECONDS = 0.05
 """How long the program takes no keys at its start: `refold.app.main` has the same number."""
@@ -55,7 +56,7 @@ class Terminal:
 
     def __init__(
         self,
-        command: Sequence[str | bytes],
+        command: Sequence[str | bytes] | Callable[[int], Forked],
         *,
         columns: int = 120,
         rows: int = 40,
@@ -66,7 +67,7 @@ class Terminal:
         """Start the command.
 
         Args:
-            command: The program and its arguments.
+            command: The program and its arguments, or what starts it on a descriptor of the terminal.
             columns: Width of the window.
             rows: Height of the window.
             env: All the environment it gets.
@@ -85,13 +86,17 @@ class Terminal:
         self._master, slave = os.openpty()
         self._size(columns, rows)
         self.started = time.perf_counter()
-        self._process = subprocess.Popen(
-            command,
-            stdin=slave, stdout=slave if stdout is None else stdout, stderr=slave,
-            env=dict(env) if env is not None else None,
-            start_new_session=True,
-            preexec_fn=lambda: _own_terminal(slave, rights),
-        )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | Forked
+        if callable(command):
+            self._process = command(slave)
+        else:
+            self._process = subprocess.Popen(
+                command,
+                stdin=slave, stdout=slave if stdout is None else stdout, stderr=slave,
+                env=dict(env) if env is not None else None,
+                start_new_session=True,
+                preexec_fn=lambda: _own_terminal(slave, rights),
+            )  # fmt: skip
         os.close(slave)
 
     def __enter__(self) -> Self:
