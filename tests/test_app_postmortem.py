@@ -35,6 +35,14 @@ from refold.core.store.session import SessionStore
 
 Compare = Callable[..., bool]
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+DEMO_CRASHES = {
+    "fix-date-parser": {"r": "resume", "f": "fork after seq 6"},
+    "7f3c2a9e": {"r": "resume", "f": "fork after seq 8"},
+    "nightly-audit": {"r": "resume", "f": "fork after seq 4"},
+    "index-photos": {"r": "resume", "f": "fork after seq 3", "m": "mend the end"},
+    "rename-notes": {"f": "fork after seq 5", "s": "salvage into a new run"},
+}
+"""What can be done with the runs of the demo that crashed or are damaged."""
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +209,35 @@ async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: S
     app = explaining(given, path)
     async with app.run_test(size=(100, 60)) as pilot:
         assert "Left out when it was salvaged" not in page(await read(pilot))
+
+
+@pytest.mark.parametrize("name", sorted(DEMO_CRASHES))
+async def test_what_can_be_done_is_in_sight_at_once_and_what_cannot_is_in_no_footer(
+    given: Settings, name: str
+) -> None:
+    beside = [each for root in given.roots for each in root.path.glob(f"{name}*")]
+    path = next(each for each in beside if each.suffix != ".lock")
+    hint = next(root.hint for root in given.roots if root.path == path.parent)
+    async with explaining(given, path, hint).run_test(size=(80, 24)) as pilot:
+        screen = await read(pilot)
+        await until(pilot, lambda: "? help" in shown(pilot.app)[-1])
+        await pilot.pause()
+        *rows, foot = shown(pilot.app)
+        for key, action in DEMO_CRASHES[name].items():
+            assert any(row.strip(" ▌▁▂▃▄▅▆▇█").startswith(f"{key}    {action}") for row in rows), (key, rows)
+        assert {key for key in "rfsm" if f" {key} " in foot} == DEMO_CRASHES[name].keys()
+        assert "esc back" in foot
+        assert screen.postmortem is not None
+        refused = [each for each in screen.postmortem.actions if not each.possible]
+        for each in refused:
+            assert screen.why_not(each.name) == each.why_not
+
+
+async def test_a_line_of_what_can_be_done_does_it(given: Settings) -> None:
+    async with explaining(given, run_of(given, "fix-date-parser")).run_test(size=(80, 24)) as pilot:
+        screen = await read(pilot)
+        await pilot.press(*["down"] * screen._drawn.targets.index("fork"), "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
 
 
 async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings) -> None:

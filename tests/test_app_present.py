@@ -18,6 +18,7 @@ from refold.app.present.clip import clip
 from refold.app.present.find import Hunt
 from refold.app.present.json_text import json_lines
 from refold.app.present.landing import Landing
+from refold.app.present.layout import cell, flow
 from refold.app.present.output import Output, unwrap
 from refold.app.present.peek import completed
 from refold.app.present.raw import RawRows
@@ -626,3 +627,14 @@ class TestSmallParts:
         assert '  "list": [1, 2.5, null, true],' in shown
         roles = {role for line in json_lines(value, 40) for _, role in line}
         assert {"json-key", "json-string", "json-number", "json-word"} <= roles
+
+
+def test_a_word_that_begins_a_cell_is_not_broken_where_a_line_ends() -> None:
+    said = flow((cell("first: a decision; "), cell("writes: "), cell("the next records")), 25, 4)
+    assert [plain(line).rstrip() for line in said] == [
+        "first: a decision;",
+        "    writes: the next",
+        "    records",
+    ]
+    glued = flow((cell("path/"), cell("name-that-is-longer")), 10, 2)
+    assert [plain(line) for line in glued] == ["path/name-", "  that-is-", "  longer"]

@@ -68,8 +68,12 @@ def flow(cells: Iterable[Cell], width: int, hanging: int = 0, *, words: bool = T
     left = width
     for text, role in cells:
         first, rest = safe.cut(text, left)
-        if rest and words and (space := first.rfind(" ")) >= (not line) and not rest.startswith(" "):
-            first, rest = Safe(text[:space]), Safe(text[space + 1 :])
+        if rest and words and not rest.startswith(" "):
+            space = first.rfind(" ")
+            if space >= (not line):
+                first, rest = Safe(text[:space]), Safe(text[space + 1 :])
+            elif line and line[-1].text.endswith(" "):
+                first, rest = Safe(""), text
         if first:
             line.append(Cell(first, role))
         left -= safe.width(first)

@@ -42,6 +42,12 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
     "repair": ("postmortem.repair", "Mend the end"),
     "nothing": ("postmortem.back", "Leave it as it is"),
 }
+_BRIEFLY: Final[Mapping[ActionName, str]] = {
+    "resume": "resume",
+    "fork": "fork",
+    "salvage": "salvage into a new run",
+    "repair": "mend the end",
+}
 _USUAL_KEYS: Final[Mapping[str, str]] = {
     "r": "postmortem.resume",
     "f": "postmortem.fork",
@@ -113,6 +119,7 @@ def postmortem_lines(
     role = "problem" if broken else _LOOKS.get(post.status.name, "problem")
     page.text(post.verdict.happened, role, indent=0)
     page.text(_with_keys(post.verdict.safe, shown_keys), "strong", indent=0)
+    _at_once(page, post.actions, shown_keys)
     _flying(page, post.in_flight)
     _last(page, post, rows)
     _damage(page, post)
@@ -130,6 +137,25 @@ def postmortem_lines(
             # In one piece, however long: it is there to be copied.
             page.add(((Cell(Safe("       ")), cell(commands[action.name], "key")),), action.name)
     return page.drawn
+
+
+def _at_once(page: _Page, actions: tuple[Action, ...], shown_keys: Mapping[str, str]) -> None:
+    """Name what can be done now, a line each: all that is said of it stands far below."""
+    for action in actions:
+        if not action.possible or action.name == "nothing":
+            continue
+        cells = [_key(action, shown_keys), cell(_BRIEFLY[action.name])]
+        if action.first:
+            cells.append(cell(f", but first: {action.first}", "warn", _TEXT))
+        elif action.at is not None:
+            cells.append(cell(f" after seq {action.at:,}", "dim"))
+        page.add((fit(cells, page.width),), action.name)
+
+
+def _key(action: Action, shown_keys: Mapping[str, str]) -> Cell:
+    """Give the key of an action, in the room that all of them take."""
+    shown = safe.line(f"  {shown_keys.get(_ACTIONS[action.name][0], '')}", 12)
+    return Cell(safe.fit(shown, 7), "key" if action.possible else "dim")
 
 
 def _with_keys(sentence: str, shown_keys: Mapping[str, str]) -> str:
@@ -281,13 +307,10 @@ def _pattern(page: _Page, pattern: Pattern, timeline: Timeline) -> None:
 
 
 def _action(page: _Page, action: Action, shown_keys: Mapping[str, str], *, trouble: bool) -> None:
-    key_id, title = _ACTIONS[action.name]
+    _, title = _ACTIONS[action.name]
     if action.name == "fork" and not trouble:
         title = "Fork"
     role: Role = "text" if action.possible else "dim"
-    key = Cell(
-        safe.fit(safe.line(f"  {shown_keys.get(key_id, '')}", 12), 7), "key" if action.possible else "dim"
-    )
     if action.possible:
         said = action.writes if action.name == "nothing" else f"writes: {action.writes}"
         beside = [cell(said, "dim", _TEXT)]
@@ -295,4 +318,6 @@ def _action(page: _Page, action: Action, shown_keys: Mapping[str, str], *, troub
             beside.insert(0, cell(f"first: {action.first}; ", "warn", _TEXT))
     else:
         beside = [cell(f"not possible: {action.why_not}", "dim", _TEXT)]
-    page.add(flow((key, Cell(Safe(f"{title}  "), role), *beside), page.width, 7), action.name)
+    page.add(
+        flow((_key(action, shown_keys), Cell(Safe(f"{title}  "), role), *beside), page.width, 7), action.name
+    )

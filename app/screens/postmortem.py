@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -252,6 +252,11 @@ class PostmortemScreen(GoingOnScreen):
             possible = any(each.name == action and each.possible for each in self._post.actions)
             return True if possible else None
         return super().check_action(action, parameters)
+
+    def key_words(self) -> Mapping[str, str]:
+        """Leave out of the footer what the screen says cannot be done: its keys still say why."""
+        actions = () if self._post is None else self._post.actions
+        return {f"postmortem.{action.name}": "" for action in actions if not action.possible}
 
     def why_not(self, action: str) -> str:
         """Say why an action is refused now; empty where it is not."""

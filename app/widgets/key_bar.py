@@ -45,7 +45,10 @@ class NamesKeys(Protocol):
     """A screen some of whose keys do now one thing, now another."""
 
     def key_words(self) -> Mapping[str, str]:
-        """Give the words of the footer that are others now, by the id of the key in the table."""
+        """Give the words of the footer that are others now, by the id of the key in the table.
+
+        A key whose word is empty is left out.
+        """
         ...
 
 
@@ -125,6 +128,8 @@ class KeyBar(LineBar):
             usual = row.keys.partition(",")[0]
             key, enabled = next((one for one in bound[row.id] if one[0] == usual), bound[row.id][0])
             shown, word = Safe(keys.shown(key)), said.get(row.id, row.hint)
+            if not word:
+                continue
             if hints and hints[-1].word == word:
                 last = hints[-1]
                 hints[-1] = last._replace(
