@@ -21,7 +21,7 @@ import msgspec
 from refold.core.decisions import names_itself
 from refold.core.errors import Refused
 from refold.core.records import Fingerprint, Json
-from refold.core.resume import Effect, PlannedCall, ResumeRequest
+from refold.core.resume import UNNAMED, Effect, PlannedCall, ResumeRequest
 from refold.core.store.notes import Notes
 from refold.core.store.run_id import is_run_id, is_segment
 
@@ -189,7 +189,7 @@ class RunAgent:
         if not self._may_be_named:
             return f"{self.run_id!a} is no run id: no program is started with it"
         if self.native and not self.factory:
-            return "which agent it runs is not known: name it with --agent package.module:factory"
+            return UNNAMED
         if not self.native and not self.entry.resume:
             where = f"[agents.{self.entry.name}]"
             return f"how {self.entry.name} resumes a run is not known: say it in the configuration, {where}"

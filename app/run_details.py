@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import aclosing
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refold.app.loading import aside, slices, until_done
 from refold.app.present.run_preview import NOTHING_KNOWN, Details, Verdict, count_points, details
@@ -14,11 +13,14 @@ from refold.core.store.exposure import is_exposed
 from refold.core.store.reader import RunReader
 from refold.core.summary import RunSummary
 
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
+
 _MOST: Final = 16 << 20
 """Longer runs show only what their last bytes tell: nobody waits for a preview."""
 
 
-async def read_details(run: RunSummary) -> Details:
+async def read_details(run: RunSummary, settings: Settings) -> Details:
     """Read the details of a run in slices; nothing where it cannot be read."""
     from refold.core.store.session_names import is_run_directory
     from refold.core.store.session_origin import fork_origin
@@ -27,7 +29,7 @@ async def read_details(run: RunSummary) -> Details:
     verdict = origin = None
     if is_run_directory(path):
         if run.size <= _MOST:
-            verdict = await aside(lambda: verdict_of(path))
+            verdict = await aside(lambda: verdict_of(path, settings))
         if run.fork_of:
             origin = await aside(lambda: fork_origin(path))
     exposed = is_exposed(run.path)
@@ -52,14 +54,14 @@ async def read_details(run: RunSummary) -> Details:
         )
 
 
-def verdict_of(path: Path) -> Verdict | None:
-    """Ask whether a run directory can go on; None where it cannot be looked into any more."""
-    from refold.core.rivumi.verdict import verdict
-    from refold.core.store.session_files import read_run
+def verdict_of(path: Path, settings: Settings) -> Verdict | None:
+    """Say whether a run directory can go on, as the plan of its resume does; None where it cannot be read."""
+    from refold.app.session_resuming import standing_plan
 
     try:
-        found = verdict(read_run(path), now=time.time())
+        plan = standing_plan(path, settings)
     except StoreError:
         return None
-    reason = next((reason.message for reason in found.ours.reasons), "")
-    return Verdict(found.outcome, found.original.code, reason)
+    ours = [reason.message for reason in plan.reasons if not reason.code.startswith("original:")]
+    code = "" if plan.answers is None else plan.answers.code
+    return Verdict(plan.outcome, code, next(iter(ours), ""), plan.refused_for_good)

@@ -34,7 +34,7 @@ def session_postmortem(
     agent = session_agent(
         session.path, repository, settings, noted, manifest=session.manifest, request=request
     )
-    known = known_session(session, now=now, problem=agent.problem(), program=agent.why)
+    known = known_session(session, now=now, problem=agent.problem(), program=agent.why, notes=noted)
     return explain_session(known, session.bytes_at, let)
 
 

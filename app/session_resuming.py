@@ -12,7 +12,7 @@ from refold.app.agents import session_agent
 from refold.app.going_on import Prepared
 from refold.core.records import Decision
 from refold.core.repair import PlanOutdated
-from refold.core.resume import ResumePlan, ResumeRefused
+from refold.core.resume import ResumePlan, ResumeRefused, ResumeRequest
 from refold.core.rivumi.plan import fork_before, session_facts
 from refold.core.rivumi.reading import read_snapshot
 from refold.core.store.notes import NotesStore
@@ -51,6 +51,18 @@ def prepared_session(path: Path, settings: Settings, *, last_point: int | None =
         before_turn=fork_before(facts),
         noted=noted_decisions(notes, facts.reading.state.last_sequence),
     )
+
+
+def standing_plan(path: Path, settings: Settings) -> ResumePlan:
+    """Give the plan of a resume of a run directory as its dialog opens: with what was decided before.
+
+    The list and the open run say of a run what this says, so that no screen promises what another refuses.
+
+    Raises:
+        StoreError: it cannot be looked into.
+    """
+    prepared = prepared_session(path, settings)
+    return prepared.plan(ResumeRequest(decisions=prepared.noted))
 
 
 def make_session_ready(prepared: Prepared, plan: ResumePlan, settings: Settings) -> tuple[str, ...]:

@@ -278,12 +278,17 @@ def _peeked(finding: Finding, item: int, peek: Callable[[int, int], bytes]) -> D
 
 def _actions(known: Known, damage: Sequence[Damage]) -> tuple[Action, ...]:
     return (
-        _resume(known),
-        _fork(known),
+        *now_first(_resume(known), _fork(known), blocked=bool(known.plan.missing)),
         _salvage(known, damage),
         _repair(known),
         Action("nothing", possible=True, writes="nothing: the run stays as it is, byte for byte"),
     )
+
+
+def now_first(resume: Action, fork: Action, *, blocked: bool) -> tuple[Action, Action]:
+    """Give both with that first which can be done now; `blocked` where no answer makes a resume possible."""
+    later = fork.possible and (blocked or not resume.possible)
+    return (fork, resume) if later else (resume, fork)
 
 
 def _resume(known: Known) -> Action:
@@ -295,7 +300,7 @@ def _resume(known: Known) -> Action:
     first: list[str] = []
     if soft:
         first.append(
-            "its agent has to be named"
+            plan.missing or "its agent has to be named"
             if soft[0].code == "no_agent"
             else "its agent has changed, which has to be forced with a reason"
         )

@@ -45,6 +45,10 @@ _STOPS: Final = {
 _BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
 
 
+UNNAMED: Final = "which agent it runs is not known: name it with --agent package.module:factory"
+"""Why a native run has no agent, where nobody has said yet which it is."""
+
+
 class FingerprintRow(msgspec.Struct, frozen=True):
     """One field of the fingerprint, then and now."""
 
@@ -176,6 +180,17 @@ class ResumePlan(msgspec.Struct, frozen=True):
     """What the reader should know although it stands in nobody's way."""
     answers: TwoAnswers | None = None
     """Of a run directory only."""
+
+    @property
+    def refused_for_good(self) -> bool:
+        """True where the program of a run directory refuses it whatever is decided here."""
+        return self.answers is not None and self.answers.ok is False and self.answers.ours == "ask"
+
+    @property
+    def missing(self) -> str:
+        """Why what goes on with it cannot be started here; empty where it can, or has only to be named."""
+        found = (reason.message for reason in self.reasons if reason.code == "no_agent")
+        return next((message for message in found if message != UNNAMED), "")
 
     @property
     def may_be_tried(self) -> bool:

@@ -269,6 +269,10 @@ def _safe(
 
 def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, forking: str) -> str:
     """Say what a resume does, and what can be done instead."""
+    if known.plan.missing:
+        asks = bool(unsure(flying)) or (bool(flying) and bool(flying[0].withheld))
+        then = "resume (r) and decide" if asks else f"resume (r) goes on after seq {known.plan.last_seq}"
+        return without_program(known.plan.missing, flying, forking, then)
     if asked := unsure(flying):
         those = "that call" if len(flying) == 1 else "those calls"
         before = f", or {forking}, before {those}" if forking else ""
@@ -325,6 +329,26 @@ def while_held(fork: Action) -> str:
     """Say what is safe while a run is held."""
     where = f" after seq {fork.at} (f)" if fork.possible else ""
     return f"Safe: read on, or fork it{where}; do not resume it while it is held."
+
+
+def without_program(missing: str, flying: Sequence[InFlight], forking: str, then: str) -> str:
+    """Say what is safe where what would go on with a run cannot be started here.
+
+    Args:
+        missing: Why it cannot.
+        flying: The calls without a known end.
+        forking: How it is forked; empty where it is not.
+        then: What can be done once it is there.
+    """
+    asked = unsure(flying)
+    look = doubt = ""
+    if asked:
+        doubt = f"Nobody can say for sure whether {names(asked)} ran. "
+        look = f"look first whether {'it' if len(asked) == 1 else 'they'} did, then "
+    before = f", before {'that call' if len(flying) == 1 else 'those calls'}" if asked else ""
+    safe = f"Safe now: {look}{forking}{before}. " if forking else ""
+    why = f"What goes on with it cannot be started here: {short(missing, _REASON)}."
+    return f"{doubt}{safe}{why} Once it can, {then}."
 
 
 def way_to_fork(fork: Action) -> str:

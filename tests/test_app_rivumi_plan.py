@@ -17,12 +17,15 @@ from refold.app.agent_places import run_roots
 from refold.app.cli import main
 from refold.app.forking import plan_fork
 from refold.app.main import RefoldApp
+from refold.app.present.reading import reading_of
 from refold.app.present.resume_plan import undecided
+from refold.app.run_details import verdict_of
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.resume import ResumeScreen
 from refold.app.screens.run import RunScreen
+from refold.app.session_postmortem import session_postmortem
 from refold.app.session_program import programs_of
-from refold.app.session_resuming import prepared_session
+from refold.app.session_resuming import prepared_session, standing_plan
 from refold.app.settings import Settings
 from refold.core.rivumi.plan import SessionFacts
 from refold.core.store.notes import NotesStore
@@ -425,3 +428,40 @@ def test_a_point_that_is_damaged_is_said(tmp_path: Path, repository: Path) -> No
     with RunReader.open(run) as reader:
         timeline = reader.index_all()
         assert plan_fork(reader, timeline.items - 2, child="x").child == "x"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["program there", "no program"])
+@pytest.mark.parametrize(
+    "name", ["03-running-clean", "04-tail-tool-started", "16-pending-approval", "22-torn-tail"]
+)
+def test_list_run_and_explanation_promise_no_more_than_the_plan(
+    name: str, there: bool, tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if there:
+        program("rivumi", tmp_path, monkeypatch)
+    run, chosen = fresh(case(name, tmp_path, repository)), settings(tmp_path)
+    plan = standing_plan(run, chosen)
+    accepted = there and name in {"03-running-clean", "16-pending-approval"}
+    assert (plan.outcome == "accept") == accepted
+    seen = verdict_of(run, chosen)
+    assert seen is not None
+    assert (seen.outcome, seen.final) == (plan.outcome, plan.refused_for_good)
+    assert plan.refused_for_good == (name == "04-tail-tool-started")
+    with RunReader.open(run) as reader:
+        reader.index_all()
+        judged = reading_of(reader).judge(lambda path: standing_plan(path, chosen))
+        assert reader.session is not None
+        post = session_postmortem(reader.session, chosen, datetime.now(UTC).timestamp())
+    assert judged is not None
+    assert (judged.word == "can go on") == accepted
+    assert post.against == tuple(reason.message for reason in plan.reasons)
+    assert (post.actions[0].name == "resume") == accepted, "what can be done now comes first"
+    if not there and name in {"03-running-clean", "16-pending-approval"}:
+        assert "is not installed, or not on PATH" in seen.reason
+        assert judged.word == "cannot go on from here"
+        assert f"cannot be started here: {seen.reason}. Once it can, resume (r)" in post.verdict.safe
+        assert post.verdict.safe.startswith("Safe now: fork it")
+    if name == "04-tail-tool-started":
+        assert judged.word == "its program refuses it: in_flight_side_effect"
+        assert post.verdict.safe.startswith("Its own program refuses to resume it, whatever is decided.")

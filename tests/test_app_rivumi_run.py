@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from tests.on_screen import settings
 from tests.rivumi_cases import CASES, DATA, canonical, make
+from tests.test_app_rivumi_plan import fresh, program
 from tests.test_app_run import Open, run
+from tests.test_core_session_fork import case, repository
 from textual.pilot import Pilot
 
 from refold.app.lines import plain
@@ -20,6 +22,8 @@ from refold.app.present.reading import reading_of
 from refold.app.present.view import View
 from refold.app.screens.run import RunScreen
 from refold.core.store.reader import RunReader
+
+__all__ = ["repository"]
 
 Compare = Callable[..., bool]
 WIDTHS = (24, 60, 100, 160)
@@ -188,8 +192,11 @@ async def test_enter_opens_the_run_of_its_own_agent(tmp_path: Path) -> None:
         await seen.until(lambda: seen.pilot.app.screen is seen.screen)
 
 
-async def test_who_holds_the_lock_of_a_run_is_running_it(tmp_path: Path) -> None:
-    path = make("03-running-clean", tmp_path)
+async def test_who_holds_the_lock_of_a_run_is_running_it(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("rivumi", tmp_path, monkeypatch)
+    path = fresh(case("03-running-clean", tmp_path, repository))
     with (path / ".writer.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         async with run(path) as seen:

@@ -422,7 +422,10 @@ def test_the_preview_says_whether_a_run_can_go_on_and_what_its_own_program_answe
     known = Details(verdict=Verdict(outcome, "in_flight_side_effect", "call_1 was started"))
     text = said(RunSummary(id="a", path="/a", status="crashed", format="rivumi"), known=known)
     line = next(line for line in text.split("\n") if line.startswith("Resume"))
-    assert f"{words} · its own program: in_flight_side_effect · call_1 was started" in line
+    assert f"{words} · call_1 was started · its own program: in_flight_side_effect" in line
+    final = Details(verdict=Verdict(outcome, "in_flight_side_effect", "call_1 was started", final=True))
+    text = said(RunSummary(id="a", path="/a", status="crashed", format="rivumi"), known=final)
+    assert "its own program refuses it: in_flight_side_effect · call_1 was started" in text
 
 
 def test_the_preview_says_why_a_run_leads_nowhere() -> None:

@@ -42,7 +42,7 @@ async def test_the_preview_says_what_its_own_program_would_answer(tmp_path: Path
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in run.iterdir() if path.is_file()}
     async with shown(store, tmp=tmp_path) as seen:
         await seen.until(lambda: "in_flight_side_effect" in seen.pager("#preview"))
-        assert "needs a decision" in seen.pager("#preview")
+        assert "its own program refuses it" in seen.pager("#preview")
         await seen.type("/text:calc.py")
         await seen.until(lambda: "1 of 1" in seen.top)
         await seen.press("enter")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from refold.app.present.record import Answer, Subject
     from refold.app.present.state import Moment, PendingCall, StateView
     from refold.app.present.view import View
+    from refold.core.resume import ResumePlan
     from refold.core.subagents import Stretch
 
 LONGEST: Final = 32_768
@@ -172,8 +173,12 @@ class Reading(ReadingChanges):
             turns=timeline.turn(last), calls=timeline.calls(last), tokens=timeline.counters(last).tokens
         )
 
-    def judge(self) -> Judged | None:
-        """Say whether the run can go on, where only all its files tell; blocks while they are read."""
+    def judge(self, plan: Callable[[Path], ResumePlan]) -> Judged | None:
+        """Say whether the run can go on, where only all its files tell; blocks while they are read.
+
+        Args:
+            plan: Gives the plan of its resume.
+        """
         return None
 
     def lanes(self) -> tuple[Stretch, ...]:

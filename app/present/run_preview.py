@@ -41,6 +41,8 @@ class Verdict(NamedTuple):
     """What its own program would answer: ok, or the code of its reason."""
     reason: str
     """Our first reason; empty where we have none."""
+    final: bool = False
+    """Its own program refuses it whatever is decided."""
 
 
 class Details(NamedTuple):
@@ -164,10 +166,12 @@ def _resume(run: RunSummary, verdict: Verdict | None, width: int) -> Iterator[Li
             )
         return
     answer, role = _ANSWERS[verdict.outcome]
-    said = [cell(answer, role), cell(f" · its own program: {verdict.original}", "dim")]
-    if verdict.reason:
-        said.append(cell(f" · {verdict.reason}", "text", _TEXT))
-    yield _labelled("Resume", said, width)
+    reason = cell(f" · {verdict.reason}" if verdict.reason else "", "text", _TEXT)
+    original = cell(f" · its own program: {verdict.original}", "dim")
+    if verdict.final:
+        answer, role = f"its own program refuses it: {verdict.original}", "problem"
+        original = cell("")
+    yield _labelled("Resume", [cell(answer, role, _TEXT), reason, original], width)
 
 
 def _lineage(run: RunSummary, width: int, known: Details, forks: Sequence[str]) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -26,6 +26,7 @@ from refold.app.present.view import View
 from refold.core.errors import BadRecord, StoreError
 from refold.core.formats.rivumi import EventDecoder
 from refold.core.records import Json, Record
+from refold.core.resume import ResumePlan
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.history import Since
 from refold.core.rivumi.manifest import Manifest, Request
@@ -126,14 +127,12 @@ class SessionReading(Reading):
         calls = sum(len(Members(item).many("tool_calls")) for item in said)
         return top._replace(turns=max(top.turns or 0, len(said)), calls=max(top.calls or 0, calls))
 
-    def judge(self) -> Judged | None:
-        """Say whether the run can go on: the stricter of its own program's answer and ours."""
-        from refold.core.rivumi.verdict import verdict
-
+    def judge(self, plan: Callable[[Path], ResumePlan]) -> Judged | None:
+        """Say whether the run can go on: what the plan of its resume says."""
         if self.reader.size > _JUDGED_TO:
             return None
         try:
-            found = verdict(self._session.snapshot())
+            found = plan(self.reader.path)
         except StoreError:
             return None
         manifest, timeline = self._session.manifest, self._events
@@ -141,12 +140,15 @@ class SessionReading(Reading):
             return None
         if manifest is None and timeline.items and timeline.terminal(timeline.items - 1) is not None:
             return None
-        code = "" if found.original.ok else found.original.code
-        if not code and found.ours.reasons:
-            code = found.ours.reasons[0].code
-        word = _WORDS[found.outcome] + (f": {code}" if code else "")
-        why = found.reasons[0].message if found.reasons else ""
-        return Judged(word, _ROLES[found.outcome], why)
+        first = next(iter(found.reasons), None)
+        code = "" if first is None else first.code.removeprefix("original:")
+        word, role = _WORDS[found.outcome], _ROLES[found.outcome]
+        if found.refused_for_good and found.answers is not None:
+            word, role, code = "its program refuses it", "problem", found.answers.code
+        if code == "no_agent":
+            word, code = "cannot go on from here", ""
+        said = f"{word}: {code}" if code else word
+        return Judged(said, role, "" if first is None else first.message)
 
     def lanes(self) -> tuple[Stretch, ...]:
         """Give while which events agents of its own were at work."""

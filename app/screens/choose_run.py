@@ -80,7 +80,7 @@ class ChooseRunScreen(RunsScreen):
         """Tell the id to whoever asked for one, unless the run could not go on with it."""
         path = Path(run.path)
         if is_run_directory(path):
-            found = await aside(lambda: verdict_of(path))
+            found = await aside(lambda: verdict_of(path, self._settings))
             if found is not None and found.outcome == "refuse":
                 why = found.reason or found.original
                 self.notify(f"{run.id} cannot go on: {why}", title="Not this one", severity="warning")

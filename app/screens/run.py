@@ -338,9 +338,12 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
     async def _judge(self) -> None:
         """Ask whether the run can go on, where that takes reading more than its records."""
         reading = self._reading
-        if reading is None or reading.reader.session is None:
+        settings = self._settings
+        if reading is None or settings is None or reading.reader.session is None:
             return
-        judged = await aside(reading.judge)
+        from refold.app.session_resuming import standing_plan
+
+        judged = await aside(lambda: reading.judge(lambda path: standing_plan(path, settings)))
         if judged != self._judged:
             self._judged = judged
             self._draw_top()

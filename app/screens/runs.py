@@ -320,7 +320,7 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
     @work(group="details", exclusive=True)
     async def _read_details(self, run: RunSummary) -> None:
         await asyncio.sleep(_DETAILS_REST)
-        known = await read_details(run)
+        known = await read_details(run, self._settings)
         self._details = (_version(run), known)
         if known != NOTHING_KNOWN and self.run == run:
             self._draw_preview()

@@ -23,6 +23,7 @@ from refold.core.postmortem import (
     as_it_is,
     damage_of,
     last_rows,
+    now_first,
 )
 from refold.core.records import Json
 from refold.core.repair import RepairPlan
@@ -60,7 +61,7 @@ class KnownSession(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     facts: SessionFacts
     plan: ResumePlan
-    """Of a resume for which nothing is decided yet."""
+    """Of a resume with what was decided before."""
     lock_known: bool
     """False where the system cannot say who holds a run."""
     repair: RepairPlan | None
@@ -188,9 +189,9 @@ def _unread(known: KnownSession, part: Part) -> bool:
 
 def _actions(known: KnownSession) -> tuple[Action, ...]:
     why = "a run directory is forked instead: its conversation stands in session.json, not in its log"
+    blocked = bool(known.facts.problem) or refused_for_good(known)
     return (
-        _resume(known),
-        _fork(known),
+        *now_first(_resume(known), _fork(known), blocked=blocked),
         Action("salvage", possible=False, why_not=why),
         _repair(known),
         Action("nothing", possible=True, writes="nothing: the run stays as it is, byte for byte"),
@@ -204,6 +205,11 @@ def _resume(known: KnownSession) -> Action:
     hard = hard_reason(known)
     if hard is not None:
         return Action("resume", possible=False, why_not=hard.message)
+    if refused_for_good(known):
+        noted = "a decision, for an agent of yours that takes it over"
+        return Action(
+            "resume", possible=True, writes=f"{noted}; its own program refuses it whatever is decided"
+        )
     first: list[str] = []
     waiting = sum(call.verdict in {"unknown", "withheld"} for call in plan.calls)
     if waiting:
@@ -213,8 +219,6 @@ def _resume(known: KnownSession) -> Action:
         first.append("its time is used up, which has to be forced with a reason")
     first += [reason.message for reason in reasons if reason.code == "no_agent"]
     writes = f"hands the run to its own program, which appends after seq {plan.last_seq}"
-    if known.facts.found.original.code == IN_FLIGHT:
-        writes = "notes the decision; its own program refuses the run even then"
     return Action("resume", possible=True, first=", and ".join(first), writes=writes)
 
 
@@ -230,15 +234,14 @@ def only_the_end(known: KnownSession) -> bool:
 def hard_reason(known: KnownSession) -> Reason | None:
     """Give the first reason against a resume that no answer goes past; None where there is none."""
     soft = OF_CALLS | {"wall_time", "no_agent"}
-    in_flight_only = known.facts.found.original.code == IN_FLIGHT and known.facts.found.ours.outcome == "ask"
-    return next(
-        (
-            reason
-            for reason in known.plan.reasons
-            if reason.code not in soft and not (in_flight_only and reason.code == f"original:{IN_FLIGHT}")
-        ),
-        None,
-    )
+    if refused_for_good(known):
+        soft |= {f"original:{IN_FLIGHT}"}
+    return next((reason for reason in known.plan.reasons if reason.code not in soft), None)
+
+
+def refused_for_good(known: KnownSession) -> bool:
+    """Say whether its own program refuses it whatever is decided, for a started effect alone."""
+    return known.facts.found.original.code == IN_FLIGHT and known.plan.refused_for_good
 
 
 def _fork(known: KnownSession) -> Action:

@@ -23,6 +23,7 @@ from refold.core.verdict import (
     was,
     way_to_fork,
     while_held,
+    without_program,
 )
 
 if TYPE_CHECKING:
@@ -233,18 +234,27 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
     resuming = "mend its end (m), then resume (r)" if mended else "resume (r)"
     before = f", or {forking}" if forking else ""
     time_up = any(reason.code == "wall_time" for reason in known.plan.reasons)
+    missing = known.facts.problem
     late = " Its time is used up: a resume by its own program now ends it for good." if time_up else ""
     if asked:
         did = "it did" if len(asked) == 1 else "they did"
         those = "that call" if len(flying) == 1 else "those calls"
         before = f"{before}, before {those}" if before else ""
-        start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
         if known.facts.found.original.code == IN_FLIGHT:
-            mine = "decide (r) for an agent of your own, for its program refuses the run even so"
-            return f"{start}{mine}{before.replace(',', ';', 1)}."
+            mine = "decide (r) for an agent of your own that takes it over"
+            ways = f"{forking}, before {those}; or {mine}" if forking else mine
+            start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
+            return f"Its own program refuses to resume it, whatever is decided. {start}{ways}."
+        if missing:
+            return without_program(missing, flying, forking, f"{resuming} and decide") + late
+        start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
         return f"{start}{resuming} and decide{before}.{late}"
     them = "it" if len(flying) == 1 else "them"
     decided = [each for each in flying if not each.withheld.startswith(("it waits", "it was allowed"))]
+    if missing:
+        hands = f"{resuming} goes on after seq {known.plan.last_seq}"
+        then = f"{resuming} and decide" if decided else f"{resuming} can be forced" if time_up else hands
+        return without_program(missing, flying, forking, then) + late
     if decided:
         return f"Safe: {resuming}, which asks what becomes of {them}{before}.{late}"
     if time_up:

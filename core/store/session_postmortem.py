@@ -14,7 +14,9 @@ from refold.core.rivumi.snapshot import Snapshot
 from refold.core.status import RUNNING
 from refold.core.store.files import shown
 from refold.core.store.lock import locked_inodes
+from refold.core.store.notes import Notes
 from refold.core.store.session_fork import plan_session_at
+from refold.core.store.session_plan import noted_decisions
 from refold.core.store.session_reader import SessionReader
 from refold.core.store.session_standing import standing_of
 from refold.core.store.session_tail import plan_for_log
@@ -29,6 +31,7 @@ def known_session(
     now: float,
     problem: str = "",
     program: str = "",
+    notes: Notes | None = None,
 ) -> KnownSession:
     """Give what is known of a run directory whose log is indexed to its end.
 
@@ -38,6 +41,7 @@ def known_session(
         now: Seconds since 1970.
         problem: Why its program cannot be started; empty where it can.
         program: What a person should know about how the program was found.
+        notes: What is noted about it; decisions that hold still are in the plan.
 
     Raises:
         StoreError: it cannot be read.
@@ -45,6 +49,7 @@ def known_session(
     snapshot = session.snapshot() if snapshot is None else snapshot
     timeline = session.timeline
     facts = session_facts(snapshot, str(session.path), now=now, problem=problem, program=program)
+    decided = noted_decisions(notes or Notes(), facts.reading.state.last_sequence)
     point = propose_session(session, facts)
     at = None if point is None else timeline.seq(point.item)
     fork, fork_problem = _fork(session, snapshot, facts, at)
@@ -53,7 +58,7 @@ def known_session(
         status=RUNNING if snapshot.holder else standing_of(session),
         snapshot=snapshot,
         facts=facts,
-        plan=plan_session_resume(facts, ResumeRequest()),
+        plan=plan_session_resume(facts, ResumeRequest(decisions=decided)),
         lock_known=bool(snapshot.holder) or locked_inodes() is not None,
         repair=_repair(session),
         fork=fork,
