@@ -129,6 +129,8 @@ class Action(msgspec.Struct, frozen=True):
     """What it would write."""
     at: int | None = None
     """The sequence after which a fork is made."""
+    instead: str = ""
+    """What is done in its place, where what its name says will not come of it."""
 
 
 class Known(msgspec.Struct, frozen=True):

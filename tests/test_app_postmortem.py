@@ -37,7 +37,7 @@ Compare = Callable[..., bool]
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 DEMO_CRASHES = {
     "fix-date-parser": {"r": "resume", "f": "fork after seq 6"},
-    "7f3c2a9e": {"r": "resume", "f": "fork after seq 8"},
+    "7f3c2a9e": {"r": "note a decision", "f": "fork after seq 8"},
     "nightly-audit": {"r": "resume", "f": "fork after seq 4"},
     "index-photos": {"r": "resume", "f": "fork after seq 3", "m": "mend the end"},
     "rename-notes": {"f": "fork after seq 5", "s": "salvage into a new run"},

@@ -16,9 +16,11 @@ from textual.pilot import Pilot
 from refold.app.agent_places import run_roots
 from refold.app.cli import main
 from refold.app.forking import plan_fork
+from refold.app.lines import plain
 from refold.app.main import RefoldApp
 from refold.app.present.reading import reading_of
 from refold.app.present.resume_plan import undecided
+from refold.app.present.resume_plan import verdict as resume_verdict
 from refold.app.run_details import verdict_of
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.resume import ResumeScreen
@@ -465,3 +467,6 @@ def test_list_run_and_explanation_promise_no_more_than_the_plan(
     if name == "04-tail-tool-started":
         assert judged.word == "its program refuses it: in_flight_side_effect"
         assert post.verdict.safe.startswith("Its own program refuses to resume it, whatever is decided.")
+        says = plain(resume_verdict(plan))
+        assert says.startswith("✗ its own program refuses it" if there else "✗ refused  looplane is not")
+        assert post.actions[1].instead == "note a decision, for an agent of yours"

@@ -144,7 +144,7 @@ def _at_once(page: _Page, actions: tuple[Action, ...], shown_keys: Mapping[str, 
     for action in actions:
         if not action.possible or action.name == "nothing":
             continue
-        cells = [_key(action, shown_keys), cell(_BRIEFLY[action.name])]
+        cells = [_key(action, shown_keys), cell(action.instead or _BRIEFLY[action.name])]
         if action.first:
             cells.append(cell(f", but first: {action.first}", "warn", _TEXT))
         elif action.at is not None:
@@ -310,6 +310,7 @@ def _action(page: _Page, action: Action, shown_keys: Mapping[str, str], *, troub
     _, title = _ACTIONS[action.name]
     if action.name == "fork" and not trouble:
         title = "Fork"
+    title = f"{action.instead[:1].upper()}{action.instead[1:]}" or title
     role: Role = "text" if action.possible else "dim"
     if action.possible:
         said = action.writes if action.name == "nothing" else f"writes: {action.writes}"

@@ -134,6 +134,9 @@ def verdict(plan: ResumePlan) -> Line:
         more = sum(reason.code not in _OF_CALLS for reason in plan.reasons) - 1
         rest = f"  and {more} more" if more > 0 else ""
         return (Cell(Safe("✗ refused  "), "problem"), cell(first, "text", _TEXT), Cell(Safe(rest), "dim"))
+    if plan.refused_for_good:
+        instead = "fork it, or decide for an agent of yours"
+        return (Cell(Safe("✗ its own program refuses it  "), "problem"), cell(instead))
     return (Cell(Safe("? first: "), "warn"), cell(", then ".join(_asked(plan)), "text", _TEXT))
 
 

@@ -206,9 +206,11 @@ def _resume(known: KnownSession) -> Action:
     if hard is not None:
         return Action("resume", possible=False, why_not=hard.message)
     if refused_for_good(known):
-        noted = "a decision, for an agent of yours that takes it over"
         return Action(
-            "resume", possible=True, writes=f"{noted}; its own program refuses it whatever is decided"
+            "resume",
+            possible=True,
+            writes="it beside the run; its own program refuses to resume, whatever is decided",
+            instead="note a decision, for an agent of yours",
         )
     first: list[str] = []
     waiting = sum(call.verdict in {"unknown", "withheld"} for call in plan.calls)
