@@ -14,11 +14,15 @@ from refold.app.cli_print import Printer
 from refold.app.cli_run import find_run, hint_of, target
 from refold.app.safe import line
 from refold.app.settings import Settings
+from refold.core.errors import StoreError
+from refold.core.store.reader import RunReader
 
 if TYPE_CHECKING:
     import argparse
 
     from textual.screen import Screen
+
+    from refold.app.first_rows import FirstRows
 
 
 def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
@@ -67,17 +71,47 @@ def show(settings: Settings, path: Path | None = None, place: str = "", *, filte
         at, line = (None, number) if place.startswith("#") else (number, None)
         return RunScreen(path, at, line=line, settings=settings, hint=hint_of(path, settings))
 
+    if path is not None and not place:
+        return _show_run(settings, path)
     return show_first(settings, first)
 
 
-def show_first(settings: Settings, first: Callable[[], Screen[None]]) -> int:
-    """Show the full screen, beginning with one that is made then, until it is left; give the exit code."""
+def _show_run(settings: Settings, path: Path) -> int:
+    """Show a run from where one begins to read it: its rows stand before the screen is there."""
+    from refold.app.first_rows import painted
+
+    hint = hint_of(path, settings)
+    try:
+        reader = RunReader.open(path, hint=hint, cache=settings.cache_dir)
+    except StoreError:
+        # The screen meets the same, and says it.
+        reader = None
+
+    def first() -> Screen[None]:
+        from refold.app.screens.run import RunScreen
+
+        return RunScreen(path, settings=settings, hint=hint, reader=reader)
+
+    if reader is None:
+        return show_first(settings, first)
+    with painted(reader, settings) as rows:
+        return show_first(settings, first, rows)
+
+
+def show_first(settings: Settings, first: Callable[[], Screen[None]], rows: FirstRows | None = None) -> int:
+    """Show the full screen until it is left; give the exit code.
+
+    Args:
+        settings: Where things lie and how the program looks.
+        first: Makes the screen to begin with.
+        rows: What is painted already.
+    """
     # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
     gc.disable()
     _import_asyncio()
     from refold.app.main import RefoldApp
 
-    app = RefoldApp(settings, first)
+    app = RefoldApp(settings, first, rows)
     collect_seldom()
     app.run()
     return app.return_code or 0

@@ -1,6 +1,6 @@
 """What passes between those who decide what is shown and those who draw it: cells of safe text with a role.
 
-A role says what a piece of text is, never how it looks; `styles/rows.tcss` gives each its look.
+A role says what a piece of text is, never how it looks; `app.looks` gives each its look.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ Role = Literal[
 ]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
+GUTTER: Final = 1
+"""Cells left of every row of a list, where the cursor is marked also for those who see no colour."""
 
 
 class Cell(NamedTuple):

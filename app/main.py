@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
+from rich.color import Color as RichColor
 from rich.style import Style
 from textual import events
 from textual.app import App
 from textual.binding import BindingType
+from textual.color import Color
 from textual.command import Provider
 from textual.dom import DOMNode
 from textual.filter import LineFilter, Monochrome, NoColor
@@ -27,10 +28,13 @@ from refold.app.failure import fault, words
 from refold.app.few_notices import FewNotices
 from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.log import record_fault
+from refold.app.looks import look_of
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
+    from textual.driver import Driver
 
+    from refold.app.first_rows import FirstRows
     from refold.app.screens.standing import Stand
     from refold.app.settings import Settings
     from refold.core.store.export import Source
@@ -73,14 +77,20 @@ def _commands() -> type[Provider]:
     return RefoldCommands
 
 
+def _onto(rows: FirstRows | None) -> type[Driver] | None:
+    """Give a driver that leaves painted rows where they are; None for the usual one."""
+    if rows is None:
+        return None
+    from refold.app.takeover import driver_onto
+
+    return driver_onto(rows)
+
+
 class RefoldApp(App[None]):
     """Shows one first screen; the screens open each other."""
 
     TITLE = "Refold"
-    CSS_PATH: ClassVar[list[str | os.PathLike[str]]] = [  # type: ignore[assignment]
-        "../styles/base.tcss",
-        "../styles/rows.tcss",
-    ]
+    CSS_PATH: ClassVar[str] = "../styles/base.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("app")]
     COMMANDS = {_commands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
@@ -89,8 +99,17 @@ class RefoldApp(App[None]):
     _has_themes = False
     _asked_to_leave = float("-inf")
 
-    def __init__(self, settings: Settings, start: Callable[[], Screen[None]]) -> None:
-        super().__init__(ansi_color=True if settings.no_color else None)
+    def __init__(
+        self, settings: Settings, start: Callable[[], Screen[None]], rows: FirstRows | None = None
+    ) -> None:
+        """Show a screen.
+
+        Args:
+            settings: Where things lie and how the program looks.
+            start: Makes the first screen.
+            rows: What is painted already, and stays until the screen is drawn over it.
+        """
+        super().__init__(_onto(rows), ansi_color=True if settings.no_color else None)
         self.settings = settings
         self.no_color = settings.no_color
         self._first_screen = start
@@ -167,17 +186,18 @@ class RefoldApp(App[None]):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def role_style(self, role: str) -> Style:
-        """What `rows.tcss` says of a role, worked out when it is first drawn.
-
-        As component classes of Textual (8.2.8) all thirty would be worked out before the first row.
-        """
+        """What a role looks like in the theme, worked out when it is first drawn."""
         style = self._roles.get(role)
         if style is None:
-            node = DOMNode(classes=f"rows--{role}")
-            node._attach(self)  # noqa: SLF001 - as Textual does for component classes
-            self.stylesheet.apply(node, animate=False)
-            style = self._roles[role] = node.styles.partial_rich_style
+            look = look_of(role, ansi=self.native_ansi_color, no_color=self.no_color)
+            style = self._roles[role] = Style(
+                color=self._colour(look.colour),
+                bgcolor=self._colour(look.ground),
+            ) + Style.parse(look.words)
         return style
+
+    def _colour(self, variable: str) -> RichColor | None:
+        return Color.parse(self.theme_variables[variable]).rich_color if variable else None
 
     def on_load(self) -> None:
         """Heed signals from before the terminal is taken until it is given back."""

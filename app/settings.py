@@ -54,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True):
     """True where the terminal's locale is not UTF-8."""
     dumb: bool = False
     """True where the terminal cannot place a cursor."""
+    truecolor: bool = False
+    """The terminal says that it draws every colour."""
     utc: bool = False
     """Show times in UTC instead of local time."""
     agents: tuple[AgentEntry, ...] = ()
@@ -137,6 +139,7 @@ def load(options: Options = _NO_OPTIONS, environ: Mapping[str, str] | None = Non
         no_color=bool(env.get("NO_COLOR")),
         ascii=not _is_utf8(env),
         dumb=env.get("TERM", "") in ("dumb", "unknown"),
+        truecolor=env.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"),
         utc=bool(config is not None and config.utc),
         trash_days=config.trash_days if config is not None else 30,
         agents=_agents(config, home, config_file.parent) if config is not None else (),
@@ -246,3 +249,15 @@ def terminal_width(environ: Mapping[str, str] = os.environ) -> int:
         return os.get_terminal_size(1).columns or 80
     except (OSError, ValueError):
         return 80
+
+
+def terminal_size(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Give the columns and rows of the terminal as the toolkit of the screen takes them."""
+    said = [int(text) if text.isdecimal() else 0 for text in map(environ.get, ("COLUMNS", "LINES"), ("", ""))]
+    if 0 in said:
+        try:
+            found = os.get_terminal_size(1)
+        except (OSError, ValueError):
+            found = os.terminal_size((80, 24))
+        said = [one or other for one, other in zip(said, found, strict=True)]
+    return said[0], said[1]

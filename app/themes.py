@@ -6,97 +6,35 @@ from typing import Final
 
 from textual.theme import BUILTIN_THEMES, Theme
 
-DARK: Final = Theme(
-    name="refold-dark",
-    primary="#7aa2f7",
-    secondary="#7dcfff",
-    warning="#e0995e",
-    error="#f7768e",
-    success="#9ece6a",
-    accent="#e6b450",
-    foreground="#d3d8e6",
-    background="#14161d",
-    surface="#1a1d26",
-    panel="#1a1d26",
-    dark=True,
-    variables={
-        "muted": "#7f87a1",
-        "here": "#283457",
-        "kind-call": "#d9b380",
-        "kind-fork": "#bb9af7",
-        "scrollbar": "#3a4158",
-        "scrollbar-background": "#14161d",
-    },
-)
+from refold.app.palettes import BASE, PALETTES
 
-LIGHT: Final = Theme(
-    name="refold-light",
-    primary="#2a5bc4",
-    secondary="#0f6f94",
-    warning="#a8500f",
-    error="#bd2443",
-    success="#3c7118",
-    accent="#8f5c00",
-    foreground="#22252e",
-    background="#faf9f6",
-    surface="#f0eee8",
-    panel="#f0eee8",
-    dark=False,
-    variables={
-        "muted": "#646978",
-        "here": "#d6e2fb",
-        "kind-call": "#7a5a1e",
-        "kind-fork": "#7740bd",
-        "scrollbar": "#c3c3c0",
-        "scrollbar-background": "#faf9f6",
-    },
-)
 
-CONTRAST: Final = Theme(
-    name="refold-contrast",
-    primary="#8ab8ff",
-    secondary="#6be6ff",
-    warning="#ffb347",
-    error="#ff8095",
-    success="#8dff6b",
-    accent="#ffe14d",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#000000",
-    dark=True,
-    variables={
-        "muted": "#c2c2c2",
-        "here": "#0b3d91",
-        "kind-call": "#ffd28a",
-        "kind-fork": "#dcbcff",
-        "scrollbar": "#ffffff",
-        "scrollbar-background": "#000000",
-    },
-)
+def _theme(name: str, *, dark: bool = True, ansi: bool = False) -> Theme:
+    colours = PALETTES[name]
+    own = {variable: value for variable, value in colours.items() if variable not in BASE}
+    return Theme(
+        name=name,
+        primary=colours["primary"],
+        secondary=colours["secondary"],
+        warning=colours["warning"],
+        error=colours["error"],
+        success=colours["success"],
+        accent=colours["accent"],
+        foreground=colours["foreground"],
+        background=colours["background"],
+        surface=colours["surface"],
+        panel=colours["panel"],
+        boost=colours.get("boost"),
+        dark=dark,
+        ansi=ansi,
+        variables={**(BUILTIN_THEMES["ansi-dark"].variables if ansi else {}), **own},
+    )
 
-ANSI: Final = Theme(
-    name="refold-ansi",
-    ansi=True,
-    primary="ansi_blue",
-    secondary="ansi_cyan",
-    warning="ansi_yellow",
-    error="ansi_red",
-    success="ansi_green",
-    accent="ansi_yellow",
-    foreground="ansi_default",
-    background="ansi_default",
-    surface="ansi_default",
-    panel="ansi_default",
-    boost="ansi_default",
-    variables={
-        **BUILTIN_THEMES["ansi-dark"].variables,
-        "muted": "ansi_bright_black",
-        "here": "ansi_default",
-        "kind-call": "ansi_yellow",
-        "kind-fork": "ansi_magenta",
-    },
-)
+
+DARK: Final = _theme("refold-dark")
+LIGHT: Final = _theme("refold-light", dark=False)
+CONTRAST: Final = _theme("refold-contrast")
+ANSI: Final = _theme("refold-ansi", ansi=True)
 
 THEMES: Final = (DARK, LIGHT, CONTRAST, ANSI)
 NAMES: Final = tuple(theme.name for theme in THEMES)

@@ -16,7 +16,8 @@ from rich.style import Style
 from textual.color import Color
 
 from refold.app import glyphs, safe
-from refold.app.gate import FORBIDDEN, Colourless, LastGate, OnlyAscii
+from refold.app.forbidden import FORBIDDEN
+from refold.app.gate import Colourless, LastGate, OnlyAscii
 from refold.app.safe import Safe
 
 APP = Path(safe.__file__).parent

@@ -39,8 +39,8 @@ LONGEST: Final = 32_768
 """So many bytes of a record are shown where the exact ones are hidden."""
 _MOST_IN_A_TURN: Final = 10_000
 _PER_MESSAGE_RECORD: Final = 16_384
-_LARGE: Final = 262_144
-"""Runs above this many bytes may be shown from their end before they are read."""
+LARGE: Final = 262_144
+"""Runs of this many bytes and more may be shown from their end before they are read."""
 
 
 class Reading(ReadingChanges):
@@ -67,7 +67,7 @@ class Reading(ReadingChanges):
     @staticmethod
     def of_end(reader: RunReader) -> Reading | None:
         """Read the end of a large run that has not ended, before all of it is read; None for others."""
-        if reader.size < _LARGE:
+        if reader.size < LARGE:
             return None
         window = reader.tail_timeline()
         kinds = {window.kind(item) for item in range(window.items)}
@@ -300,15 +300,8 @@ class Reading(ReadingChanges):
         if held:
             return "● a process is seen holding the lock: more may follow"
         calls = timeline.open_calls(item)
-        if self.status(held=held).name == "ready":
-            return fresh(calls, is_fork=self._is_fork)
         unanswered = f", {units.plural(calls, 'call')} without a result: outcome unknown" if calls else ""
         return f"✗ end of file: no terminal record{unanswered}"
-
-    @property
-    def _is_fork(self) -> bool:
-        meta = self.reader.meta
-        return meta is not None and meta.forked_from is not None
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
@@ -458,12 +451,6 @@ class Reading(ReadingChanges):
                 error = timeline.is_error(place)
                 found[call] = Answer(timeline.seq(place), "", error=error, unknown=unknown)
         return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))
-
-
-def fresh(calls: int, *, is_fork: bool) -> str:
-    """Say that nothing was done in a run since it was made, and how many calls it begins with."""
-    open_ = f", with {units.plural(calls, 'call')} of its parent open" if calls else ""
-    return f"ψ a fork that nobody has gone on with yet{open_}" if is_fork else f"· nothing ran yet{open_}"
 
 
 def _hashes(recorded: Fingerprint) -> str:

@@ -23,6 +23,7 @@ from refold.app.present import landing
 from refold.app.present.landing import Landing
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.rows import TimelineRows
+from refold.app.present.run_room import room_of
 from refold.app.present.run_top import Judged, RunTop, fork_point, top_left, top_right
 from refold.app.screens import run_file
 from refold.app.screens.going_on import Chosen
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from refold.app.settings import Settings
     from refold.core.store.seen import Rewritten
 
-_WIDE: Final = 100
-_LOW: Final = 22
-_TALL: Final = 32
 _REDRAW: Final = 0.1
 """Seconds between two drawings while rows stream in."""
 _RULER_REDRAW: Final = 0.3
@@ -76,6 +74,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         line: int | None = None,
         settings: Settings | None = None,
         hint: str = "refold",
+        reader: RunReader | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Show a run.
@@ -86,6 +85,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
             line: The line to land on, where no sequence is given.
             settings: Where the cache lies; what the list of runs needs.
             hint: The format to assume where the bytes do not tell.
+            reader: The run, where it is open already; it is closed with the screen.
             clock: For how often things are drawn; never shown.
         """
         super().__init__()
@@ -99,6 +99,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         self._banner = Banner(lambda: self.ruler, id="banner")
         self._settings = settings
         self._hint = hint
+        self._at_hand = reader
         self._clock = clock
         self._reading: Reading | None = None
         self._landing = Landing(at, line)
@@ -151,10 +152,10 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
             self.timeline.focus()
 
     def _divide(self, size: Size, *, update: bool = True) -> None:
-        wide = size.width >= _WIDE
-        self.set_class(wide, "-wide", update=update)
-        self.set_class(not wide and size.height < _LOW, "-low", update=update)
-        self.set_class(size.height >= _TALL, "-tall", update=update)
+        room = room_of(size.width, size.height)
+        self.set_class(room.wide, "-wide", update=update)
+        self.set_class(room.low, "-low", update=update)
+        self.set_class(room.tall, "-tall", update=update)
 
     @work(group="file", exclusive=True)
     async def _read_file(self) -> None:
@@ -182,7 +183,8 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         return self._settings.cache_dir if self._settings is not None else None
 
     def _open(self) -> RunReader:
-        return RunReader.open(self.path, hint=self._hint, cache=self._cache)
+        ready, self._at_hand = self._at_hand, None
+        return ready or RunReader.open(self.path, hint=self._hint, cache=self._cache)
 
     def _opened(self, reader: RunReader, why: Change | None) -> None:
         if why is not None:

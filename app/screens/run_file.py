@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from refold.app.loading import others_first
+from refold.app.present.reading import LARGE
 from refold.app.stirring import Stirring
 from refold.core.errors import StoreError
 from refold.core.store.growing import Change
@@ -17,8 +18,6 @@ from refold.core.store.reader import RunReader
 
 SLICE: Final = 0.001
 """Seconds that the event loop is held at a time."""
-_SHORT: Final = 262_144
-"""Bytes of a run that is read before anything of it is shown: only then it is known where to begin."""
 _PATIENCE: Final = 0.5
 """Seconds after which a short run is shown as far as it is read, whatever holds it up."""
 POLL: Final = 0.04
@@ -106,8 +105,9 @@ async def _index(reader: RunReader) -> AsyncIterator[FileEvent]:
     """Read to the end of the file, or until it is no longer the one that was opened."""
     looked = began = time.monotonic()
     gone = False
-    # Of a long run the first few lines are enough to show; a short one is read before anything is.
-    short = reader.size <= _SHORT
+    # Of a long run the first few lines are enough to show; a short one is read before anything is: only
+    # then it is known where to begin.
+    short = reader.size < LARGE
     slice_ = SLICE if short or reader.timeline.items else 0.0
     while not reader.step(slice_):
         slice_ = SLICE

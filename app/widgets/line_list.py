@@ -13,13 +13,11 @@ from textual.reactive import var
 from textual.strip import Strip
 
 from refold.app import keys
+from refold.app.lines import GUTTER as GUTTER
 from refold.app.lines import NO_ROWS, Cell, Line, Rows
 from refold.app.safe import Safe
 from refold.app.widgets.painting import Painter, cropped, scroll_margin
 from refold.app.widgets.scroll_bar import QuickScrolled
-
-GUTTER: Final = 1
-"""Cells left of every row, where the cursor is marked also for those who see no colour."""
 
 _REMEMBERED: Final = 1024
 
@@ -245,9 +243,21 @@ class LineList(QuickScrolled, can_focus=True, inherit_bindings=False):
         """Looking back is leaving the end."""
         self.follow = False
 
+    def _size_updated(
+        self,
+        size: Size,
+        virtual_size: Size,
+        container_size: Size,
+        layout: bool = True,  # noqa: FBT001, FBT002 - as Textual calls it
+    ) -> bool:
+        """Keep the cursor in sight from the first drawing: Textual (8.2.8, no public way) tells after it."""
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        if changed:
+            self._reveal()
+        return changed
+
     def on_resize(self) -> None:
-        """Keep the cursor in sight."""
-        self._reveal()
+        """Tell of the room."""
         self.post_message(self.Resized(self))
 
     def notify_style_update(self) -> None:

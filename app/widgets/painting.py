@@ -19,7 +19,7 @@ class Styled(Protocol):
     """An application that knows what each role looks like."""
 
     def role_style(self, role: str) -> Style:
-        """Give what `rows.tcss` says of a role."""
+        """Give the style of a role, or of the state of a row."""
         ...
 
 

@@ -19,6 +19,8 @@ HELLO = (
 )
 SHOWN = ("├→", "no text, 1 call")
 """A piece of the first and of the last record of a generated run: either proves that rows are there."""
+WHOLE = (" refold ",)
+"""What stands at the top of the whole screen, which takes keys; the first rows are painted before it."""
 
 
 def rows_shown(screen: str) -> bool:
@@ -56,13 +58,13 @@ def at_rest(terminal: Terminal, *, quiet: float = 0.6, limit: float = 120.0) -> 
             return
 
 
-def _start(data: Data, path: Path | None, cpu: list[float]) -> float:
+def _start(data: Data, path: Path | None, cpu: list[float], shown: tuple[str, ...] = SHOWN) -> float:
     """Give milliseconds until the first rows stand on the screen, and add the CPU milliseconds to `cpu`."""
     home = data.home("open")
     command = hello_command() if path is None else refold("open", path)
     with Terminal(command, env=environment(home)) as terminal:
         # The emulator is left out: it takes longer to draw than the program to start.
-        arrived = terminal.arrival(*(("hello world",) if path is None else SHOWN), limit=60)
+        arrived = terminal.arrival(*(("hello world",) if path is None else shown), limit=60)
         taken = (arrived - terminal.started) * 1000
         cpu.append(cpu_seconds(terminal.pid) * 1000)
         return taken
@@ -87,13 +89,14 @@ def _records(path: Path) -> int:
 
 def measure(data: Data, rounds: int) -> list[Figure]:
     """First rows and memory, against a program that only says hello."""
-    cpu: dict[str, list[float]] = {"hello": [], "small": [], "big": [], "huge": []}
+    cpu: dict[str, list[float]] = {"hello": [], "small": [], "big": [], "huge": [], "whole": []}
     taken = interleaved(
         {
             "hello": lambda: _start(data, None, cpu["hello"]),
             "small": lambda: _start(data, data.small, cpu["small"]),
             "big": lambda: _start(data, data.big, cpu["big"]),
             "huge": lambda: _start(data, data.huge_record, cpu["huge"]),
+            "whole": lambda: _start(data, data.big, cpu["whole"], WHOLE),
         },
         max(rounds, 7),
     )
@@ -104,6 +107,7 @@ def measure(data: Data, rounds: int) -> list[Figure]:
         ratio(group, "large run / 1 MB run", taken["big"], taken["small"], 1.05, of="G1"),
         ratio(group, "the same, CPU", cpu["big"], cpu["small"], of="G1"),
         ratio(group, "50 MB record / 1 MB run", taken["huge"], taken["small"], 1.1, of="G17"),
+        ratio(group, "whole screen of the large run / hello world", taken["whole"], taken["hello"]),
         figure(group, "hello world", taken["hello"], "ms"),
         figure(group, "1 MB run", taken["small"], "ms"),
         figure(group, "large run", taken["big"], "ms"),

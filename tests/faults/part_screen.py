@@ -10,6 +10,7 @@ import functools
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,11 +69,11 @@ def _end(place: Path, name: str, terminal: Terminal, *, inside: bool) -> None:
     act, codes = WAYS[name]
     before = picture(place / "runs")
     with terminal:
-        terminal.wait("run-2")
+        terminal.wait("run-2", limit=40)
         if inside:
             terminal.press("enter", "2", settle=0.1)
         act(terminal)
-        code = terminal.ended()
+        code = terminal.ended(20)
         said = bytes(terminal.sent)
     assert code in codes, code
     assert wire.not_restored(said) == [] or name == "a closed window"
@@ -97,7 +98,10 @@ def _stop_first(terminal: Terminal) -> None:
     """Stop it, see that the terminal was given back, go on, and leave."""
     terminal.signal(signal.SIGTSTP)
     state = Path(f"/proc/{terminal.pid}/stat")
-    terminal.until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
+    end = time.monotonic() + 20
+    while state.read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end, "it does not stop"
+        terminal.pump(0.05)
     terminal.settle(0.1)
     assert wire.not_restored(bytes(terminal.sent)) == []
     terminal.signal(signal.SIGCONT)

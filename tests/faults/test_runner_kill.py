@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from tests.faults import agent_child as scenes
 from tests.faults.scene_agent import check, keep, prepare
-from tests.terminal.program import HANGS
 
 CHILD = Path(scenes.__file__)
 CALLS = ("write", "fsync", "open", "tool", "model")
@@ -42,7 +41,7 @@ class Children:
         return answer["status"], answer["said"].splitlines()
 
     def end(self) -> None:
-        self._server.communicate(timeout=HANGS)
+        self._server.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from typing import Self
 import pyte
 from tests.terminal import wire
 from tests.terminal.forks import Forked
-from tests.terminal.program import HANGS
 
 DEAF_SECONDS = 0.05
 """How long the program takes no keys at its start: `refold.app.main` has the same number."""
@@ -49,6 +48,10 @@ _QUERY = re.compile(
 )
 """Where a query may stand; what Textual sends on every frame does not match."""
 _DRAWS = re.compile(r"\x1b\[\??[\d;]*[A-Za-z]\Z")
+_EARLY = b"\x1b[?1049h\x1b[?25l"
+"""How rows begin that are painted before the screen is there."""
+_TAKEN = (b"\x1b[?7l", b"\x1b[?1049l")
+"""What comes once the screen is there, or will not come."""
 _TITLE = re.compile(r"(?:\x1b\]|\x9d)[012];([^\x07\x1b\x9c]*)")
 
 
@@ -77,6 +80,8 @@ class Terminal:
         """
         self.sent = bytearray()
         """Every byte the process wrote to the terminal."""
+        self.shows_early = False
+        """Whether rows count as shown that are painted before the screen can take a key."""
         self.replies: list[str] = []
         """The queries that this terminal answered."""
         self._screen = pyte.Screen(columns, rows)
@@ -171,8 +176,7 @@ class Terminal:
 
     def _draw(self) -> None:
         """Bring the screen up to date with what was sent; only when somebody looks, for it is slow."""
-        data = self._held + bytes(self.sent[self._drawn :])
-        self._drawn = len(self.sent)
+        data = self._held + self._later()
         cut = _whole(data)
         data, self._held = data[:cut], data[cut:]
         shown: list[str] = []
@@ -181,13 +185,29 @@ class Terminal:
                 shown.append(value)
         self._stream.feed("".join(shown))
 
+    def _later(self) -> bytes:
+        """Give what was sent since the last look, without rows that no key acts on yet."""
+        end = len(self.sent)
+        early = self.sent.find(_EARLY, self._drawn)
+        if early < 0 or self.shows_early:
+            data = bytes(self.sent[self._drawn :])
+        else:
+            taken = [at for at in (self.sent.find(mark, early) for mark in _TAKEN) if at >= 0]
+            data = bytes(self.sent[self._drawn : early])
+            if taken:
+                data += bytes(self.sent[min(taken) :])
+            else:
+                end = early
+        self._drawn = end
+        return data
+
     def settle(self, quiet: float = 0.1, *, limit: float = 10.0) -> None:
         """Read until nothing has come for a while."""
         end = time.monotonic() + limit
         while time.monotonic() < end and self.pump(quiet):
             pass
 
-    def wait(self, condition: Callable[[str], bool] | str, *, limit: float = HANGS) -> str:
+    def wait(self, condition: Callable[[str], bool] | str, *, limit: float = 20.0) -> str:
         """Read until the screen fulfils a condition, or shows a text; give the screen.
 
         Raises:
@@ -205,18 +225,7 @@ class Terminal:
             assert time.monotonic() < end, f"waited {limit} s for {condition!r}; screen:\n{self.text}"
         return self.text
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Take in what comes until a condition holds.
-
-        Raises:
-            AssertionError: It never did.
-        """
-        end = time.monotonic() + HANGS
-        while not condition():
-            assert time.monotonic() < end, f"never: {what}; screen:\n{self.text}"
-            self.pump(0.05)
-
-    def arrival(self, *texts: str, limit: float = HANGS) -> float:
+    def arrival(self, *texts: str, limit: float = 20.0) -> float:
         """Read until one of the texts has come, and draw nothing; give the moment, as `started` does.
 
         Raises:
@@ -251,7 +260,7 @@ class Terminal:
         os.close(self._master)
         self._master = -1
 
-    def ended(self, limit: float = HANGS) -> int:
+    def ended(self, limit: float = 10.0) -> int:
         """Wait for the end and give the exit status, negative for a signal."""
         end = time.monotonic() + limit
         while self.alive:
