@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from refold.app.shell_name import shell_name
 from refold.core.decisions import names_itself
 from refold.core.errors import Refused
 from refold.core.records import Fingerprint, Json
@@ -103,6 +104,7 @@ class RunAgent:
         factory: str = "",
         config: str = "",
         why: str = "",
+        called: str = "",
     ) -> None:
         """Join what is known.
 
@@ -113,10 +115,12 @@ class RunAgent:
             factory: what the user names now; wins over notes and configuration.
             config: likewise.
             why: what a person should know about how the agent was found.
+            called: what a command that is pasted elsewhere takes for the run; its path where left out.
         """
         self.entry = entry
         self.why = why
         self.run = run.absolute()
+        self.called = called or str(self.run)
         self._is_fork = notes.forked_from is not None
         self.native = entry.format in ("", NATIVE)
         self.of_directory = entry.format in _OF_DIRECTORIES
@@ -163,17 +167,7 @@ class RunAgent:
             return self._filled(self._words(request))
         if not self.factory:
             return ()
-        words = [PROGRAM, "resume", str(self.run), "--agent", self.factory]
-        if request.force:
-            words += ["--force", f"--reason={request.reason}"]
-        numbers = {call.id: f"#{n}" for n, call in enumerate(calls, 1) if not names_itself(call.id)}
-        for call_id, decision in request.decisions.items():
-            call = numbers.get(call_id, call_id)
-            text = f":{decision.text}" if decision.text else ""
-            # In one word: the id is the model's own, and may look like an option.
-            words.append(f"--decide={call}={decision.choice}{text}")
-        if request.repair:
-            words.append("--repair")
+        words = [PROGRAM, "resume", str(self.run), "--agent", self.factory, *asked_for(request, calls)]
         if expected is not None:
             words += ["--expect", str(expected)]
         return tuple(words)
@@ -231,6 +225,27 @@ class RunAgent:
         return tuple(filled)
 
 
+def asked_for(request: ResumeRequest, calls: Sequence[PlannedCall] = ()) -> list[str]:
+    """Give the options that ask for a resume so.
+
+    Args:
+        request: what is asked for.
+        calls: those of the open turn: one whose id would be read as something else goes by its number.
+    """
+    words: list[str] = []
+    if request.force:
+        words += ["--force", f"--reason={request.reason}"]
+    numbers = {call.id: f"#{n}" for n, call in enumerate(calls, 1) if not names_itself(call.id)}
+    for call_id, decision in request.decisions.items():
+        call = numbers.get(call_id, call_id)
+        text = f":{decision.text}" if decision.text else ""
+        # In one word: the id is the model's own, and may look like an option.
+        words.append(f"--decide={call}={decision.choice}{text}")
+    if request.repair:
+        words.append("--repair")
+    return words
+
+
 def agent_of(
     run: Path, format_name: str, settings: Settings, notes: Notes, *, factory: str = "", config: str = ""
 ) -> RunAgent:
@@ -244,7 +259,10 @@ def agent_of(
         factory: what the user names now; wins over notes and configuration.
         config: likewise.
     """
-    return RunAgent(_entry(run, format_name, settings.agents), run, notes, factory=factory, config=config)
+    entry = _entry(run, format_name, settings.agents)
+    return RunAgent(
+        entry, run, notes, factory=factory, config=config, called=shell_name(run.absolute(), settings)
+    )
 
 
 def session_agent(
@@ -290,7 +308,8 @@ def session_agent(
         cwd = str(run.absolute().parent)
         gone = f"its repository {repository} is not there: the program starts in {cwd}"
         why = f"{why}; {gone}" if why else gone
-    return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes, why=why)
+    called = shell_name(run.absolute(), settings)
+    return RunAgent(msgspec.structs.replace(entry, cwd=cwd), run, notes, why=why, called=called)
 
 
 def known_agents(configured: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:

@@ -15,6 +15,7 @@ from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted_progress
 from refold.app.live import Live, tell
 from refold.app.settings import Settings
+from refold.app.shell_name import shell_name
 from refold.core.agent import Agent, load_agent
 from refold.core.errors import RefoldError, StoreError
 from refold.core.formats.names import is_own
@@ -75,10 +76,7 @@ def _directory(settings: Settings) -> Path:
 
 def resuming(journal: Journal, factory: str, settings: Settings, printer: Printer) -> tuple[str, ...]:
     """Note which agent a run has, and where it works; give the command that resumes it."""
-    lies_at_home = any(
-        root.path == journal.path.parent and root.origin != "--root" for root in settings.roots
-    )
-    command = ("refold", "resume", journal.run_id if lies_at_home else str(journal.path))
+    command = ("refold", "resume", shell_name(journal.path, settings))
     here, notes = str(Path.cwd()), NotesStore(settings.notes_dir)
     known = notes.read(journal.path)
     if (known.agent, known.cwd) == (factory, here):

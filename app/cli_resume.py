@@ -17,8 +17,11 @@ from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted_progress
 from refold.app.cli_run import hint_of, open_run
+from refold.app.lines import Cell
 from refold.app.resuming import facts_for, prepare
+from refold.app.safe import line
 from refold.app.settings import Settings
+from refold.app.typed_resume import typed_resume
 from refold.core.decisions import CHOICES, names_itself
 from refold.core.errors import RefoldError
 from refold.core.records import Decision
@@ -75,7 +78,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             raise
         raise NoAgent(first.message) from missing
     except ResumeRefused as refused:
-        _print(refused.plan, agent, printer, as_json=arguments.json)
+        _print(refused.plan, agent, printer, as_json=arguments.json, notes=notes)
         return REFUSED
     except TornTail as torn:
         printer.error(f"{torn.plan.file.path}: {torn.plan.sentence}; agree to it with --repair")
@@ -100,7 +103,8 @@ def _session(
     merged = {**prepared.noted, **request.decisions}
     plan = prepared.plan(msgspec.structs.replace(request, decisions=merged))
     if arguments.plan:
-        _print(plan, prepared.agent, printer, as_json=arguments.json, noted=prepared.noted)
+        told = prepared.noted
+        _print(plan, prepared.agent, printer, as_json=arguments.json, notes=prepared.notes, noted=told)
         return FINE if plan.outcome == "accept" else REFUSED
     if arguments.expect not in (None, plan.last_seq):
         raise PlanOutdated(f"{plan.run_id}: ends at {plan.last_seq} now", remedy="look at it again")
@@ -109,7 +113,7 @@ def _session(
         _tell_noted(plan, printer)
     if plan.outcome != "accept":
         shown = plan.request.decisions if noted else prepared.noted
-        _print(plan, prepared.agent, printer, as_json=arguments.json, noted=shown)
+        _print(plan, prepared.agent, printer, as_json=arguments.json, notes=prepared.notes, noted=shown)
         return REFUSED
     command = make_session_ready(prepared, plan, settings)
     printer.note(f"refold: in {prepared.agent.directory}: {spelled(command)}")
@@ -175,7 +179,7 @@ def _show_plan(
 ) -> int:
     facts = facts_for(agent, notes, settings)
     plan = plan_resume(facts, request, agent.command(request) or None)
-    _print(plan, agent, printer, as_json=arguments.json)
+    _print(plan, agent, printer, as_json=arguments.json, notes=notes)
     return FINE if plan.outcome == "accept" else REFUSED
 
 
@@ -185,12 +189,13 @@ def _print(
     printer: Printer,
     *,
     as_json: bool,
+    notes: Notes,
     noted: Mapping[str, Decision] | None = None,
 ) -> None:
     if as_json:
         printer.json(plan_json(plan))
         return
-    from refold.app.present.resume_plan import resume_lines, title, undecided, verdict
+    from refold.app.present.resume_plan import resume_lines, title, typed_words, undecided, verdict
 
     shown = [] if plan.command is None else [spelled(plan.command)]
     drawn = resume_lines(
@@ -198,6 +203,11 @@ def _print(
     )
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)
+    typed = typed_resume(agent, notes, plan)
+    if typed:
+        # In one row, however long: it is there to be copied.
+        printer.raw(f"To go on ({typed_words(plan)}):\n")
+        printer.line((Cell(line(f"  {spelled(typed)}"), "strong"),))
     for number in undecided(plan):
         call = plan.calls[number]
         named = call.id if names_itself(call.id) else f"#{number + 1}"

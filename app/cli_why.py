@@ -20,6 +20,7 @@ from refold.app.present.reading import reading_of
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe, line
 from refold.app.settings import Settings
+from refold.app.shell_name import shell_name
 from refold.core.findings import finding_json
 from refold.core.links import link
 from refold.core.patterns import Patterns
@@ -77,10 +78,7 @@ def _action(post: Postmortem, name: ActionName) -> Action:
 
 def _commands(reader: RunReader, settings: Settings, post: Postmortem) -> dict[ActionName, str]:
     """Give what does on the command line what a key does on the screen, as it can be typed anywhere."""
-    path = reader.path.absolute()
-    found = any(root.path == path.parent and root.origin != "--root" for root in settings.roots)
-    # A name that begins with a dash would be taken for an option.
-    run = reader.run_id if found and not reader.run_id.startswith("-") else str(path)
+    run = shell_name(reader.path.absolute(), settings)
     at = [] if (seq := _action(post, "fork").at) is None else ["--at", str(seq)]
     spelled: dict[ActionName, list[str]] = {
         "resume": ["resume", run],

@@ -22,6 +22,7 @@ from refold.app.demo_runs import FOREIGN, KILLED, STORIES, WITH_AGENT
 from refold.app.demo_story import age
 from refold.app.safe import line
 from refold.app.settings import Settings
+from refold.app.shell_name import DEMO
 from refold.core.errors import RefoldError
 from refold.core.store.journal import JournalStore
 from refold.core.store.notes import NotesStore
@@ -69,15 +70,15 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 def roots(directory: Path) -> tuple[Root, ...]:
     """The directories of runs under a state directory, as `XDG_STATE_HOME` would give them."""
     return (
-        Root(directory / "refold" / "runs", "refold", "demo"),
-        Root(directory / "fisk-ai" / "runs", "fisk-ai", "demo"),
-        Root(directory / "rivumi" / "runs", "rivumi", "demo"),
+        Root(directory / "refold" / "runs", "refold", DEMO),
+        Root(directory / "fisk-ai" / "runs", "fisk-ai", DEMO),
+        Root(directory / "rivumi" / "runs", "rivumi", DEMO),
     )
 
 
 def conversations(directory: Path) -> Root:
     """The directory of conversations under a state directory."""
-    return Root(directory / "rivumi" / "conversations", "rivumi", "demo")
+    return Root(directory / "rivumi" / "conversations", "rivumi", DEMO)
 
 
 def make(directory: Path, now: datetime) -> None:

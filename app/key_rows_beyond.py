@@ -86,6 +86,14 @@ BEYOND: Final[tuple[Key, ...]] = (
         "Go on",
         "fork before",
     ),
+    Key(
+        "resume.copy",
+        "y",
+        "copy_command",
+        "Copy the command",
+        "What resumes the run so from a shell, with what is decided",
+        "Go on",
+    ),
     Key("resume.again", "R", "read_again", "Read the run again", "", "Program"),
     Key("resume.close", "escape,q", "close", "Back", "Nothing is written", "Program", "back"),
     # The dialog before a fork.

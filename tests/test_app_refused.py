@@ -74,15 +74,17 @@ async def test_enter_says_what_has_to_be_decided_first(tmp_path: Path) -> None:
 
 async def test_enter_says_why_a_resume_is_refused_and_which_key_helps(tmp_path: Path) -> None:
     of = case(tmp_path, now=None)
-    facts = msgspec.structs.replace(of.facts, problem="which agent it runs is not known")
+    unnamed = "which agent it runs is not known"
+    facts = msgspec.structs.replace(
+        of.facts, problem=f"{unnamed}: name it with --agent package.module:factory"
+    )
     app, stage = on_stage(tmp_path, of._replace(facts=facts))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await planned(pilot)
         await pilot.press("enter")
-        await says(pilot, "which agent it runs is not known\nHere c names it.")
-        await until(pilot, lambda: any("Here c names it." in row for row in shown(app)))
+        await says(pilot, f"{unnamed}: c names it")
         rows = shown(app)
-        assert not any("names it" in row for row in rows[12:])
+        assert not any("name it with" in row for row in rows)
         assert "esc back" in rows[-3]
         assert stage.answers == []
 

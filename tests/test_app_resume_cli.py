@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -485,8 +486,15 @@ def test_open_calls_are_asked_about(place: Place) -> None:
         ("c10", "write", "unknown"),
         ("c11", "read", "will_run"),
     ]
-    said = place.run("resume", "one", "--plan").stderr
-    assert "write waits for --decide c10=rerun, c10=failed or c10=done:TEXT" in said
+    asked = place.run("resume", "one", "--plan")
+    assert "write waits for --decide c10=rerun, c10=failed or c10=done:TEXT" in asked.stderr
+    said = "To go on (what is not decided counts as failed):\n  refold resume one --decide=c10=failed\n"
+    assert asked.stdout.endswith(said)
+    assert said in place.run("resume", "one").stdout
+    decided = place.run("resume", "one", "--plan", "--decide", "c10=done:it's there").stdout
+    pasted = decided.partition("To go on (as decided):\n")[2]
+    assert shlex.split(pasted) == ["refold", "resume", "one", "--decide=c10=done:it's there"]
+    assert place.run(*shlex.split(pasted)[1:], "--plan").returncode == 0
     assert plan_of(place, "--decide", "c10=failed")[0] == 0
     for wrong, exit_code in (
         ("c10", 2),

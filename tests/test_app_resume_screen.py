@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from refold.core.records import (
     TerminalRecord,
     ToolResultRecord,
 )
-from refold.core.resume import Effect, ResumeFacts, ResumeRequest, plan_resume
+from refold.core.resume import UNNAMED, Effect, ResumeFacts, ResumeRequest, plan_resume
 from refold.core.store.journal import JournalStore
 from refold.core.store.notes import Notes
 from refold.core.store.resume import read_facts
@@ -366,6 +367,65 @@ async def test_withheld_calls_run_only_when_told_to(tmp_path: Path) -> None:
         await pilot.press("a")
         await until(pilot, lambda: screen.plan is not None and screen.plan.outcome == "accept")
         assert app.background_faults == []
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_refuses_for_good_stands_first_and_decisions_behind_it(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    now = msgspec.structs.replace(PRINT, provider="elsewhere", model="another")
+    of = case(tmp_path, READ, EDIT, EDIT_TEST, now=now, problem=UNNAMED, holder="process 7 (fisk-ai)")
+    app, _ = on_stage(tmp_path, of._replace(factory=""))
+    async with app.run_test(size=size) as pilot:
+        screen = await planned(pilot)
+        await until(pilot, lambda: screen.listing.cursor == 0)
+        first = next(row for row in shown(app) if "Refused" in row)
+        assert "provider: anthropic -> elsewhere; this cannot be forced" in first
+        assert "✗ refused  provider: anthropic -> elsewhere" in said(pilot)
+        text = words(screen)
+        places = [text.index(each) for each in ("provider: anth", "held by", "c names it", "OUTCOME")]
+        assert places == sorted(places)
+        assert "In a shell" not in text
+        assert screen.check_action("copy_command", ()) is False
+        # A decision can be made all the same, about the first call that waits for one.
+        assert screen.call is not None
+        assert screen.call.id == "c2"
+
+
+@pytest.mark.parametrize("entry", [NATIVE, FOREIGN])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_command_with_its_decisions_is_there_to_be_copied(
+    tmp_path: Path, entry: AgentEntry, size: tuple[int, int]
+) -> None:
+    of = case(tmp_path, READ, EDIT, EDIT_TEST, answered=1, entry=entry, now=PRINT)
+    app, _ = on_stage(tmp_path, of)
+    begins = "refold resume /runs/fix-add.json"
+    begins += " --agent agents.fix:agent" if entry is NATIVE else ""
+    async with app.run_test(size=size) as pilot:
+        screen = await planned(pilot)
+        command = f"{begins} --decide=c2=failed --decide=c3=failed"
+        assert f"In a shell {command} what is not decided counts as failed; y copies it" in words(screen)
+        await pilot.press("y")
+        await until(pilot, lambda: app.clipboard == command)
+        await type_into(pilot, "d", "it's done")
+        await pilot.press("a")
+        await until(pilot, lambda: screen.query_one(PromptBar).is_open)
+        await pilot.press(*"yes", "enter")
+        await until(pilot, lambda: "✓ ready" in said(pilot))
+        decided = ["--decide=c2=done:it's done", "--decide=c3=rerun"]
+        await pilot.press("y")
+        await until(pilot, lambda: shlex.split(app.clipboard) == [*begins.split(), *decided])
+        assert "as decided; y copies it" in words(screen)
+        assert app.background_faults == []
+
+
+async def test_a_call_whose_id_reads_as_something_else_goes_by_its_number_in_the_command(
+    tmp_path: Path,
+) -> None:
+    of = case(tmp_path, READ, a_call("x=done:y", "replace_text", "a"), answered=1)
+    app, _ = on_stage(tmp_path, of)
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "'--decide=#2=failed'" in words(await planned(pilot))
 
 
 async def test_the_agent_can_be_named(tmp_path: Path) -> None:

@@ -468,5 +468,5 @@ def test_list_run_and_explanation_promise_no_more_than_the_plan(
         assert judged.word == "its program refuses it: in_flight_side_effect"
         assert post.verdict.safe.startswith("Its own program refuses to resume it, whatever is decided.")
         says = plain(resume_verdict(plan))
-        assert says.startswith("✗ its own program refuses it" if there else "✗ refused  looplane is not")
+        assert says.startswith("✗ its own program refuses it")
         assert post.actions[1].instead == "note a decision, for an agent of yours"

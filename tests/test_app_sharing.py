@@ -381,6 +381,10 @@ def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> No
         ("link", "deep link", "a-b@#7"),
         ("resume", "resume command", "refold resume a-b"),
     )
+    # Directories of the demo and of --root are looked into by no other command.
+    for origin in ("demo", "--root"):
+        here = msgspec.structs.replace(chosen, roots=(Root(tmp_path, "refold", origin),))
+        assert copies(tmp_path / "a-b.json", None, here)[3].text == f"refold resume {tmp_path / 'a-b.json'}"
 
 
 @pytest.mark.parametrize("name", ["away", "it's a", "-x", "a@2"])

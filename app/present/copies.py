@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refold.app.bundles import lies_inside, source_of
 from refold.app.present.landing import Landing
+from refold.app.shell_name import shell_name
 from refold.core.links import link
-from refold.core.store.run_id import is_run_id
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -36,10 +36,7 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
     run_id = path.name.removesuffix(".json")
     bundle = source_of(path)
     whole = os.path.abspath(bundle or path)  # noqa: PTH100 - a link stays the link it is
-    # A directory of --root is not looked at by the command that is pasted elsewhere.
-    known = any(root.path == path.parent and root.origin != "--root" for root in settings.roots)
-    # A file may be called by what no command takes for an id.
-    named = run_id if known and not bundle and is_run_id(run_id) else whole
+    named = whole if bundle else shell_name(path, settings)
     place = link(named, at.seq if at is not None else None, at.line if at is not None else None)
     copied = (
         Copy("id", "id", run_id),

@@ -14,14 +14,23 @@ from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.decisions import decided_text
 from refold.core.records import Decision
-from refold.core.resume import Answer, FingerprintRow, PlannedCall, ResumePlan, TwoAnswers, Verdict
+from refold.core.resume import (
+    UNNAMED,
+    Answer,
+    FingerprintRow,
+    PlannedCall,
+    Reason,
+    ResumePlan,
+    TwoAnswers,
+    Verdict,
+)
 
 _LABEL: Final = 17
 _VALUE: Final = 24
 _TEXT: Final = 2000
 _SAID: Final = 3
 """How many reasons are told at once."""
-_OF_CALLS: Final = frozenset(
+OF_CALLS: Final = frozenset(
     {"unknown_call", "withheld", "lost_start", "uncertain_effect", "open_read", "dangling_call"}
 )
 """Reasons that stand beside the call they are about."""
@@ -44,7 +53,24 @@ _OURS: Final[dict[Answer, Cell]] = {
 }
 
 
+FINAL: Final = frozenset({"provider", "completed", "corrupt", "newer", "empty", "renamed", "ended"})
+"""Reasons that no force goes past."""
+_ITS_OWN: Final = "original:"
+"""How a reason is called that the program of a run directory gives: it asks nobody."""
+
 NOTHING_NOTED: Final[Mapping[str, Decision]] = MappingProxyType({})
+
+
+class Keys(NamedTuple):
+    """Keys as they are shown; empty where there is none, as on the command line."""
+
+    agent: str = ""
+    """Names the agent."""
+    copy: str = ""
+    """Copies what is typed."""
+
+
+NO_KEYS: Final = Keys()
 
 
 class Drawn(NamedTuple):
@@ -76,6 +102,8 @@ def resume_lines(
     directory: str = "",
     news: Sequence[str] = (),
     noted: Mapping[str, Decision] = NOTHING_NOTED,
+    typed: str = "",
+    keys: Keys = NO_KEYS,
 ) -> Drawn:
     """Give everything the dialog says about a plan.
 
@@ -86,6 +114,8 @@ def resume_lines(
         directory: Where it is started.
         noted: What stands in the notes on a run directory already.
         news: What is noted about the agent for the next time, as phrases.
+        typed: What resumes it from a shell with the answers that are asked for; empty where nothing does.
+        keys: The keys that do something about what is said.
     """
     lines: list[Line] = []
     calls: list[int] = []
@@ -95,8 +125,10 @@ def resume_lines(
             lines.append(line)
             calls.append(call)
 
-    add(_command(shown, directory, width))
-    add(_obstacles(plan, width))
+    # Of a run that is refused the reasons come first: the command does nothing then.
+    refused = plan.outcome == "refuse"
+    add(_obstacles(plan, keys, width) if refused else _command(shown, directory, width))
+    add(_command(shown, directory, width) if refused else _obstacles(plan, keys, width))
     add(_where(plan, width))
     add(_fingerprint(plan.fingerprint, width))
     if plan.calls:
@@ -105,6 +137,7 @@ def resume_lines(
         for number, call in enumerate(plan.calls):
             which = f"#{number + 1} " if len(plan.calls) > 1 else ""
             add(_call(call, which, width, noted=noted.get(call.id)), number)
+    add(_typed(plan, typed, keys, width))
     add(_writes(plan, news, width))
     return Drawn(tuple(lines), tuple(calls))
 
@@ -114,29 +147,46 @@ def title(plan: ResumePlan) -> Line:
     return (Cell(Safe("Resume "), "accent"), cell(plan.run_id, "strong", 60))
 
 
-def why_not(plan: ResumePlan) -> str:
+def why_not(plan: ResumePlan, keys: Keys = NO_KEYS) -> str:
     """Say to Enter why the run does not go on now: in whole sentences, one a line."""
     if plan.outcome != "refuse":
         return f"First {', then '.join(_asked(plan))}."
-    said = [reason.message for reason in plan.reasons if reason.code not in _OF_CALLS]
+    said = [_said(reason, keys) for reason in leading(plan) if reason.code not in OF_CALLS]
     said = said or [reason.message for reason in plan.reasons]
     return "\n".join(said[:_SAID] + ([f"and {len(said) - _SAID} more"] if len(said) > _SAID else []))
 
 
-def verdict(plan: ResumePlan) -> Line:
+def leading(plan: ResumePlan) -> list[Reason]:
+    """Give what stands in the way, first what nothing goes past: no agent and no decision helps there."""
+    return sorted(plan.reasons, key=lambda reason: not is_final(reason))
+
+
+def is_final(reason: Reason) -> bool:
+    """Say whether neither a decision nor force goes past a reason."""
+    return reason.code in FINAL or reason.code.startswith(_ITS_OWN)
+
+
+def _said(reason: Reason, keys: Keys) -> str:
+    """Say what stands in the way, and which key does something about it."""
+    if keys.agent and reason.message == UNNAMED:
+        return f"{UNNAMED.partition(':')[0]}: {keys.agent} names it"
+    return reason.message
+
+
+def verdict(plan: ResumePlan, keys: Keys = NO_KEYS) -> Line:
     """Say in one row whether the run can go on now, and what is missing."""
     if plan.outcome == "accept":
         changed = any(row.same is False for row in plan.fingerprint)
         forced = "" if not plan.forced else ", past the changed fingerprint" if changed else ", with force"
         return (Cell(Safe(f"✓ ready{forced}"), "good"),)
-    if plan.outcome == "refuse":
-        first = next(iter(plan.reasons)).message if plan.reasons else ""
-        more = sum(reason.code not in _OF_CALLS for reason in plan.reasons) - 1
-        rest = f"  and {more} more" if more > 0 else ""
-        return (Cell(Safe("✗ refused  "), "problem"), cell(first, "text", _TEXT), Cell(Safe(rest), "dim"))
     if plan.refused_for_good:
         instead = "fork it, or decide for an agent of yours"
         return (Cell(Safe("✗ its own program refuses it  "), "problem"), cell(instead))
+    if plan.outcome == "refuse":
+        first = _said(leading(plan)[0], keys) if plan.reasons else ""
+        more = sum(reason.code not in OF_CALLS for reason in plan.reasons) - 1
+        rest = f"  and {more} more" if more > 0 else ""
+        return (Cell(Safe("✗ refused  "), "problem"), cell(first, "text", _TEXT), Cell(Safe(rest), "dim"))
     return (Cell(Safe("? first: "), "warn"), cell(", then ".join(_asked(plan)), "text", _TEXT))
 
 
@@ -155,17 +205,17 @@ def _asked(plan: ResumePlan) -> list[str]:
     return asked
 
 
-def _obstacles(plan: ResumePlan, width: int) -> Iterator[Line]:
+def _obstacles(plan: ResumePlan, keys: Keys, width: int) -> Iterator[Line]:
     """What stands in the way, and what is asked, beside what is asked about single calls."""
     before = ""
-    for reason in plan.reasons:
-        if reason.code in _OF_CALLS:
+    for reason in leading(plan) if plan.outcome == "refuse" else plan.reasons:
+        if reason.code in OF_CALLS:
             continue
         asks = reason.code in ("torn_tail", "lock_unsure", "wall_time") or plan.outcome == "ask"
         label, mark = (
             ("Asked", Cell(Safe("? "), "warn")) if asks else ("Refused", Cell(Safe("✗ "), "problem"))
         )
-        said = (mark, cell(reason.message, "text", _TEXT))
+        said = (mark, cell(_said(reason, keys), "text", _TEXT))
         yield from _labelled("" if label == before else label, said, width)
         before = label
 
@@ -177,6 +227,23 @@ def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]
     yield from _labelled("Command", (cell(words, "strong", _TEXT),), width)
     if directory:
         yield from _labelled("in", (cell(directory, "dim", _TEXT),), width)
+
+
+def typed_words(plan: ResumePlan) -> str:
+    """Say what a command that is to be pasted answers by itself."""
+    if undecided(plan):
+        return "what is not decided counts as failed"
+    return "as decided" if plan.request.decisions else "as shown"
+
+
+def _typed(plan: ResumePlan, typed: str, keys: Keys, width: int) -> Iterator[Line]:
+    """The command for a shell, and the key that copies it: what stands here is broken into rows."""
+    if not typed:
+        return
+    yield BLANK
+    yield from _labelled("In a shell", (cell(typed, "strong", _TEXT),), width)
+    copies = f"; {keys.copy} copies it" if keys.copy else ""
+    yield from _labelled("", (cell(f"{typed_words(plan)}{copies}", "dim"),), width)
 
 
 def _where(plan: ResumePlan, width: int) -> Iterator[Line]:

@@ -20,6 +20,7 @@ from refold.app.loading import STILL_READING, aside
 from refold.app.present import resume_plan as present
 from refold.app.present.layout import cell
 from refold.app.safe import Safe, wrap
+from refold.app.typed_resume import typed_resume
 from refold.app.widgets.dialog import Dialog
 from refold.app.widgets.key_bar import KeyBar
 from refold.app.widgets.line_list import GUTTER, LineList
@@ -30,9 +31,7 @@ from refold.core.records import Decision
 from refold.core.resume import PlannedCall, ResumeFacts, ResumePlan, ResumeRequest
 
 _YES: Final = "yes"
-_FINAL: Final = frozenset({"provider", "completed", "corrupt", "newer", "empty", "renamed", "ended"})
-"""Reasons that no force goes past."""
-
+_SAID_KEYS: Final = ("resume.agent", "resume.copy")
 How = Literal["screen", "terminal", "fork", "look"]
 """What was chosen: go on in this screen, in the terminal, in a fork, or only look."""
 
@@ -179,10 +178,12 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
                 directory=agent.directory,
                 news=self._prepared.news,
                 noted=self._noted,
+                typed=spelled(self._typed_command()),
+                keys=self._keys,
             )
             beside = (cell(f"   {spelled(command)}", "dim", 1000),) if command else ()
             self.query_one("#resume-title", Words).show((*present.title(plan), *beside))
-            self.query_one("#resume-verdict", Words).show(present.verdict(plan))
+            self.query_one("#resume-verdict", Words).show(present.verdict(plan, self._keys))
         elif self._failed is not None:
             said, remedy = words(self._failed)
             lines: list[Line] = [(Cell(row, "problem"),) for row in wrap(said, width)]
@@ -192,10 +193,9 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
         self.fit(listing, len(self._drawn.lines))
         if self._unseen and self._plan is not None:
             self._unseen = False
-            listing.show(
-                FixedRows(self._drawn.lines),
-                self._drawn.first_line(next(iter(present.undecided(self._plan)), -2)),
-            )
+            # What refuses stands first, and no decision helps against it.
+            waiting = () if self._plan.outcome == "refuse" else present.undecided(self._plan)
+            listing.show(FixedRows(self._drawn.lines), self._drawn.first_line(next(iter(waiting), -2)))
         else:
             listing.show(FixedRows(self._drawn.lines), max(0, listing.cursor), keep=True)
 
@@ -249,6 +249,8 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
                 return prepared.last_point is not None
             case "look":
                 return "locked" in codes
+            case "copy_command":
+                return bool(self._typed_command())
         return True
 
     def why_not(self, action: str) -> str:
@@ -265,17 +267,32 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
             )
         if self._plan.may_be_tried:
             return ""
-        said = present.why_not(self._plan)
-        naming = [key for key, bound in self.active_bindings.items() if bound.binding.id == "resume.agent"]
-        unnamed = any(reason.code == "no_agent" for reason in self._plan.reasons)
-        return f"{said}\nHere {keys.shown(naming[0])} names it." if unnamed and naming else said
+        return present.why_not(self._plan, self._keys)
+
+    @property
+    def _keys(self) -> present.Keys:
+        """The keys that do something about what is said."""
+        bound = {binding.id: key for key, (_, binding, _, _) in self.active_bindings.items()}
+        return present.Keys(*(keys.shown(bound[name]) if name in bound else "" for name in _SAID_KEYS))
+
+    def _typed_command(self) -> tuple[str, ...]:
+        """Give what resumes the run from a shell with the answers that are given or asked for."""
+        if self._plan is None or self._prepared is None:
+            return ()
+        return typed_resume(self._prepared.agent, self._prepared.notes, self._plan)
+
+    def action_copy_command(self) -> None:
+        """Send what resumes the run from a shell to the clipboard."""
+        command = spelled(self._typed_command())
+        self.app.copy_to_clipboard(command)
+        self.notify(command, title="The resume command was sent to the terminal's clipboard", markup=False)
 
     def _may_be_forced(self, codes: set[str], prepared: Prepared) -> bool:
         """Say whether force would help: a fingerprint is what it goes past, and nothing else."""
         agent, facts = prepared.agent, prepared.facts
         if not isinstance(facts, ResumeFacts):
             return self._request.force or "wall_time" in codes
-        if not (agent.native or agent.entry.force) or codes & _FINAL:
+        if not (agent.native or agent.entry.force) or codes & present.FINAL:
             return False
         return self._request.force or "fingerprint" in codes or facts.now is None
 

@@ -1,0 +1,49 @@
+"""The command line of Refold that resumes a run as a plan shows it, to be pasted into a shell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from refold.app.agents import PROGRAM, RunAgent, asked_for
+from refold.app.present.resume_plan import OF_CALLS, undecided
+from refold.core.decisions import names_itself
+from refold.core.resume import ResumePlan
+from refold.core.store.notes import Notes
+
+FACTORY: Final = "package.module:factory"
+"""Stands for the agent where nobody has named it."""
+_MENDED: Final = OF_CALLS | {"torn_tail", "lock_unsure"}
+"""Reasons that such a command answers, or finds answered under the lock."""
+
+
+def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:
+    """Give the arguments; empty where no answer lets the run go on, or it needs none beside its name.
+
+    A call that is not decided counts as failed in them: nothing is run twice by a command that was pasted.
+
+    Args:
+        agent: what goes on with the run.
+        notes: what is noted about it: what stands there need not be said again.
+        plan: with the answers that were given.
+    """
+    unnamed = agent.native and not agent.factory
+    may = _MENDED | {"no_agent"} if unnamed else _MENDED
+    open_calls = undecided(plan)
+    request = plan.request
+    answers = bool(open_calls or request.decisions or request.force or plan.repair is not None)
+    if any(reason.code not in may for reason in plan.reasons) or not (answers or unnamed):
+        return ()
+    words = [PROGRAM, "resume", agent.called]
+    # By its id it is found with what is noted beside it.
+    noted = (notes if agent.called == agent.run_id else Notes(), agent.entry)
+    if agent.native and (unnamed or agent.factory not in {each.agent for each in noted}):
+        words += ["--agent", agent.factory or FACTORY]
+    if not agent.native and agent.config and agent.config not in {each.config for each in noted}:
+        words += ["--config", agent.config]
+    words += asked_for(request, plan.calls)
+    for number in open_calls:
+        call = plan.calls[number]
+        words.append(f"--decide={call.id if names_itself(call.id) else f'#{number + 1}'}=failed")
+    if plan.repair is not None and not request.repair:
+        words.append("--repair")
+    return tuple(words)
