@@ -17,6 +17,8 @@ from refold.core.texts import Crowded, decoded, readable_texts
 LONGEST = 500
 """Characters of a text that are looked for: each costs a tenth of a millisecond before a search begins."""
 
+_WORDS = "words"
+
 _SHORT_ESCAPES = {
     '"': rb"\"",
     "\\": rb"\\",
@@ -70,6 +72,17 @@ def text_pattern(query: str, *, ignore_case: bool = True) -> re.Pattern[str]:
 def expression_of(typed: str) -> str | None:
     """Give the regular expression that is typed between slashes, `/like this/`; None for a text."""
     return typed[1:-1] if len(typed) > 2 and typed[0] == typed[-1] == "/" else None
+
+
+def words_of(typed: str) -> str | None:
+    """Give what stands behind `words:`, a query as the search of all runs takes it; None for a text."""
+    name, colon, words = typed.partition(":")
+    return words.strip() if colon and name.strip().lower() == _WORDS else None
+
+
+def in_words(query: str) -> str:
+    """Give what is typed in a run to find what this query of the search of all runs finds there."""
+    return f"{_WORDS}: {query.strip()}"
 
 
 class Search:

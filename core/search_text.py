@@ -225,11 +225,6 @@ class Query:
         found = self.marks.search(text)
         return None if found is None else _line_around(text, found.start())
 
-    def literal(self, text: str) -> str:
-        """Give what stands in a text for the first of the words, else these themselves."""
-        found = self.marks.search(text)
-        return " ".join(self.terms[0].words) if found is None else found[0]
-
     @cached_property
     def marks(self) -> re.Pattern[str]:
         """What is marked in a text as it was written."""

@@ -379,6 +379,23 @@ def test_state_names_the_files_and_what_last_touched_each(reading: Reading) -> N
     assert "Files" not in state(reading, 1)
 
 
+def test_state_says_of_a_fresh_fork_that_nothing_ran_yet(tmp_path: Path) -> None:
+    origin = {"run_id": "parent", "seq": 2, "prefix_sha256": ""}
+    lines = [
+        story.meta(1, "fork", "Edit.", forked_from=origin),
+        story.assistant(2, 0, story.call("c1", "read_file", path="a.py")),
+    ]
+    for more, words in (
+        ([], "ψ a fork that nobody has gone on with yet, with 1 call of its parent open"),
+        ([story.result(3, "c1", "x")], "✗ end of file: no terminal record"),
+    ):
+        with RunReader.open(story.write(tmp_path / "fork.json", [*lines, *more])) as reader:
+            reader.index_all()
+            text = state(reading_of(reader), 2 + len(more), 100)
+        assert text.split("\n")[1] == words
+        assert ("no terminal record" in text) == bool(more)
+
+
 def test_state_says_since_when_each_line_holds(reading: Reading) -> None:
     rows = {line.split()[0]: line.split()[-2:] for line in state(reading, 6).split("\n") if line.strip()}
     assert rows["turn"] == rows["next"] == rows["stop"] == rows["tokens"] == ["seq", "5"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.terminal.terminal import Terminal
 
 from refold.app import cli_main
 from refold.app.cli import main
@@ -851,6 +852,45 @@ def test_fish_completes_commands_options_and_ids(tmp_path: Path, run: Path) -> N
     assert complete_line("refold state --sal") == ["--salvage"]
     assert complete_line("refold completion z") == ["zsh"]
     assert "billing-sweep" not in complete_line("refold config ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("refold veri", "refold verify"),
+        ("refold bill", "refold billing-sweep"),
+        ("refold state bill", "refold state billing-sweep"),
+        ("refold state --sal", "refold state --salvage"),
+        ("refold completion z", "refold completion zsh"),
+        ("refold ls --root fol", "refold ls --root folder/"),
+        ("refold why oth", "refold why other-file.txt"),
+    ],
+)
+def test_zsh_completes_commands_options_and_ids(
+    typed: str, completed: str, tmp_path: Path, run: Path
+) -> None:
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("zsh is not installed: its script is not run here")
+    runs = tmp_path / "refold" / "runs"
+    runs.mkdir(parents=True)
+    shutil.copy(run, runs / "billing-sweep.json")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other-file.txt").touch()
+    rc = tmp_path / "rc"
+    rc.write_text(
+        f"refold() {{ {REFOLD[0]} -c '{REFOLD[2]}' \"$@\" }}\n"
+        f"autoload -U compinit; compinit -u -d {tmp_path}/dump\n"
+        'eval "$(refold completion zsh)"\nPS1="ready> "\n'
+    )
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm-256color"}
+    with Terminal(["env", "-C", str(tmp_path), zsh, "-f"], env=env, columns=100, rows=20) as terminal:
+        terminal.send(f"PS1=; source {rc}; clear\r")
+        terminal.wait(lambda screen: screen.strip() == "ready>")
+        terminal.send(f"{typed}\t")
+        terminal.wait(f"ready> {completed}")
+        terminal.settle(0.2)
+        assert terminal.text.split("\n")[0].rstrip() == f"ready> {completed}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -206,6 +206,21 @@ async def test_who_holds_the_lock_of_a_run_is_running_it(
             await seen.until(lambda: "crashed" in seen.top and "can go on" in seen.top)
 
 
+def test_state_says_of_a_run_that_did_not_end_what_is_true(tmp_path: Path) -> None:
+    """Only one that died has an end that is missing: not a fresh fork, nor one that waits for somebody."""
+    for case_, words in (
+        ("34-forked-run", "ψ a fork that nobody has gone on with yet"),
+        ("16-pending-approval", "▮ it waits for an approval of"),
+        ("03-running-clean", "✗ end of the log: no event says that the run ended"),
+    ):
+        with RunReader.open(make(case_, tmp_path)) as reader:
+            last = reader.index_all().items - 1
+            lines = [line for line in reading_of(reader).state(last, 100) if line is not None]
+        assert plain(lines[1]).startswith(words), case_
+        assert ("no event says" in "".join(map(plain, lines))) == (case_ == "03-running-clean")
+        assert (lines[1][0].role == "problem") == (case_ == "03-running-clean")
+
+
 def test_recorded_changes_are_shown_at_the_end_and_large_ones_named(tmp_path: Path) -> None:
     path = make("12-terminal-completed", tmp_path)
 

@@ -26,17 +26,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from refold.app.cli import main
+from refold.app.hunt_child import compiled
 from refold.app.lines import plain
 from refold.app.main import RefoldApp
 from refold.app.own_child import OwnChild
 from refold.app.present import search as present
-from refold.app.regex_child import compiled
+from refold.app.present.landing import Landing
+from refold.app.present.search import HitRows
 from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.search import SearchScreen
 from refold.app.settings import Settings
 from refold.app.widgets.bars import TopBar
 from refold.app.widgets.line_pager import LinePager
+from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.search import in_words
 from refold.core.search_text import parse_query
 from refold.core.store.notes import NotesStore
 from refold.core.store.roots import Root
@@ -113,13 +117,64 @@ async def test_hits_come_while_typing_stops_and_enter_opens_the_record(store: Pa
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         run = pilot.app.screen
         assert isinstance(run, RunScreen)
-        await until(pilot, lambda: run.find.query == "ledger" and run.item is not None)
+        await until(pilot, lambda: run.find.query == "words: ledger" and run.item is not None)
         await until(pilot, lambda: run.reader is not None and run.reader.timeline.seq(run.item or 0) == 2)
-        await until(pilot, lambda: "/ledger 1 of 1" in plain(run.query_one("#top", TopBar).line(120)))
+        await until(
+            pilot, lambda: "words ledger 1 of 1 record " in plain(run.query_one("#top", TopBar).line(120))
+        )
         await pilot.press("escape", "escape")
         await until(pilot, lambda: pilot.app.screen is screen)
         assert len(rows(screen)) == 5
     assert picture(store) == before
+
+
+@pytest.mark.parametrize("typed", ["ledger", "no file", '"no such file"', "led* july", "result:ledger"])
+async def test_a_run_opened_from_a_hit_counts_what_all_runs_counted_of_it(store: Path, typed: str) -> None:
+    """The same words, all of them, find the same records in the run."""
+    async with opened(store, words=typed) as (pilot, screen):
+        await until(pilot, lambda: not screen.is_searching and len(screen.listing.rows) > 0)
+        hits = screen._rows.hits
+        counted = {hit.run: sum(each.run == hit.run and each.is_of_log for each in hits) for hit in hits}
+        for path, count in counted.items():
+            run = RunScreen(Path(path), settings=settings(store), hint="refold")
+            run.begin_with(Landing(), in_words(typed))
+            pilot.app.push_screen(run)
+            said = f"{count} record" if count == 1 else f"{count} records"
+            await until(
+                pilot,
+                lambda: any(f"words {typed} " in row and said in row for row in shown(pilot.app)),  # noqa: B023
+            )
+            pilot.app.pop_screen()
+
+
+async def test_the_query_of_an_open_run_can_be_edited_and_marks_only_what_it_finds(tmp_path: Path) -> None:
+    path = journal(
+        tmp_path / "run.json", [("user", "big ledger"), ("user", "a ledger"), ("user", "a big one")]
+    )
+    async with run_opened(path) as (pilot, screen):
+        screen._search_for("words: big ledger")
+        await until(pilot, lambda: "words big ledger 1 of 1 record " in top(screen))
+        rows = screen.timeline.rows
+        lines = [rows.line(index, 60) for index in range(len(rows))]
+        marked = [[cell.text for cell in line if cell.role == "match"] for line in lines]
+        assert [each for each in marked if each] == [["big", "ledger"]]
+        await pilot.press("slash")
+        await until(pilot, lambda: screen.query_one(PromptBar).text == "words: big ledger")
+        await pilot.press("end", *["backspace"] * len("big ledger"), *"LED", "asterisk", "enter")
+        await until(pilot, lambda: "words LED* " in top(screen) and "of 2 records" in top(screen))
+        screen._search_for("words: !?")
+        await until(pilot, lambda: "nothing to look for" in toasts(pilot))
+
+
+def test_the_preview_says_how_much_was_found_in_the_run_of_a_hit(store: Path) -> None:
+    hits = found_in(store, "ledger")
+    rows = HitRows(hits, parse_query("ledger"), lambda _: "")
+    said = {Path(hit.run).name: rows.in_run(hit) for hit in hits}
+    assert said["second.json"] == "2 records of this run"
+    assert said["dir"] == "1 message of this run"
+    query = parse_query("ledger")
+    lines = present.preview(hits[0], query, 100, lambda _: "", in_run=rows.in_run(hits[0]))
+    assert "1 record of this run" in plain(lines[0])
 
 
 async def test_a_run_is_called_by_its_name(

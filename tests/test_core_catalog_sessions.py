@@ -18,9 +18,11 @@ import pytest
 from tests.listing import OLD, catalog, rows, write_run
 from tests.rivumi_cases import CASES, DATA, canonical, edit, lines, make, write_lines
 from tests.terminal.program import without_privileges
+from tests.test_core_session_fork import repository
 
 from refold.app.log import record_fault
 from refold.core.findings import CODES
+from refold.core.lineage import Branch, Sums
 from refold.core.records import ForkOrigin
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
@@ -33,8 +35,12 @@ from refold.core.store import files, list_cache, session_summary
 from refold.core.store.catalog import Catalog, Gone, Progress, Root
 from refold.core.store.forks import Fork, forks_of
 from refold.core.store.lineage import read_family
+from refold.core.store.notes import NotesStore
 from refold.core.store.session_files import read_run
+from refold.core.store.session_fork import carry_out_session, plan_session_at
 from refold.core.summary import RunSummary
+
+__all__ = ["repository"]
 
 
 @pytest.fixture(autouse=True)
@@ -649,6 +655,36 @@ def test_a_fork_names_its_parent_and_is_found_from_it(store: Path) -> None:
             ("34-forked-run", 1, "unchecked"),
         ]
         assert tree.rows[1].kin.origin == ForkOrigin("12-terminal-completed", 11)
+
+
+def test_the_parent_of_a_fork_is_checked_by_the_hash_that_was_noted(
+    store: Path, tmp_path: Path, repository: Path
+) -> None:
+    """The event of a fork has no place for it; what the run goes on to do is no part of its parent."""
+    notes = NotesStore(tmp_path / "notes")
+    parent = make("12-terminal-completed", store)
+    edit(parent / "request.json", lambda o: o.update(repository=str(repository)))
+    plan = plan_session_at(parent, 9, child="forked", reason="another way")
+    carry_out_session(plan, notes=notes)
+
+    def family() -> Branch:
+        *_, tree = (
+            tree
+            for tree in read_family(told(store).values(), str(store / "forked"), notes=notes)
+            if tree is not None
+        )
+        return tree.rows[1]
+
+    row = family()
+    assert (row.state, row.kin.inherited) == ("same", Sums())
+    assert row.kin.origin is not None
+    assert (row.kin.origin.seq, row.kin.origin.reason) == (9, "another way")
+    events = (parent / "events.jsonl").read_bytes()
+    (parent / "events.jsonl").write_bytes(events.replace(b"I will", b"I shall", 1))
+    assert events != (parent / "events.jsonl").read_bytes()
+    assert family().state == "rewritten"
+    shutil.rmtree(notes.directory)
+    assert family().state == "unchecked", "nothing tells what was taken"
 
 
 def test_a_fork_counts_what_it_inherits(store: Path) -> None:

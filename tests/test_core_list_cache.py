@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests import generate
 from tests.listing import catalog, listed, settle, write_run
 
 from refold.core.status import STATUSES
 from refold.core.store import list_cache
-from refold.core.store.packed_rows import pack, unpack
+from refold.core.store.packed_rows import BLOCK, NOWHERE, KeptRows, pack, unpack
 from refold.core.store.roots import packed
 from refold.core.summary import RunSummary
 
@@ -60,9 +61,10 @@ def test_the_cache_is_private_and_spares_the_reading(store: Path, tmp_path: Path
 
 def test_a_cached_list_is_the_list(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cold = listed(store, cache=tmp_path / "cache")
-    monkeypatch.setattr(
-        "refold.core.store.reader.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
-    )
+    for name in ("summarise", "reader"):
+        monkeypatch.setattr(
+            f"refold.core.store.{name}.open_regular", lambda *_, **__: pytest.fail("a run was read")
+        )
     # A name that is no Unicode cannot be kept; its file is empty and costs nothing.
     assert listed(store, cache=tmp_path / "cache") == cold
 
@@ -152,9 +154,10 @@ def test_a_list_given_up_early_takes_over_what_another_has_read(
     whole = listed(store, cache=cache)
     del scan
     mine.close()
-    monkeypatch.setattr(
-        "refold.core.store.reader.RunReader.open", lambda *_, **__: pytest.fail("a run was read")
-    )
+    for name in ("summarise", "reader"):
+        monkeypatch.setattr(
+            f"refold.core.store.{name}.open_regular", lambda *_, **__: pytest.fail("a run was read")
+        )
     assert listed(store, cache=cache) == whole
 
 
@@ -193,19 +196,56 @@ ROW = st.builds(
 )
 
 
-@given(st.lists(st.none() | ROW, max_size=12))
-def test_rows_survive_their_packing(found: Sequence[RunSummary | None]) -> None:
-    names = "/".join(f"run-{number}.json" for number in range(len(found)))
-    stamps = packed([*range(len(found)), *(number * 10**9 for number in range(len(found)))])
-    again = unpack(pack(found), "/runs/", names, stamps)
-    for number, (before, after) in enumerate(zip(found, again, strict=True)):
-        if before is None or after is None:
-            assert before is after
-            continue
-        assert (after.id, after.path) == (f"run-{number}", f"/runs/run-{number}.json")
-        assert (after.size, after.updated) == (number, float(number))
-        for name in ("format", "status", "rule", "turns", "tokens", "torn", "problems", "tools", "complete"):
-            assert getattr(after, name) == getattr(before, name)
+@given(st.lists(ROW, min_size=1, max_size=12))
+def test_rows_survive_their_packing(found: Sequence[RunSummary]) -> None:
+    named = [
+        structs.replace(row, id=f"run-{number}", path=f"/runs/run-{number}.json")
+        for number, row in enumerate(found)
+    ]
+    assert unpack(pack(named), "/runs/") == named
+
+
+@given(st.lists(ROW, min_size=1, max_size=12), st.data())
+def test_rows_that_do_not_belong_together_are_none(found: Sequence[RunSummary], data: st.DataObject) -> None:
+    good = pack(found)
+    place = data.draw(st.integers(0, len(good) - 1))
+    kept = KeptRows("/runs/", 1, [good[:place] + data.draw(st.binary(max_size=3)) + good[place + 1 :]])
+    told = list(kept.newest_first())
+    assert kept.is_broken == (not told)
+    assert kept.at([0, BLOCK, NOWHERE])[1:] == [None, None]
+
+
+def test_rows_that_turn_out_to_be_none_are_read(store: Path, tmp_path: Path) -> None:
+    """A block that is whole, and holds no rows: what was told from the cache is not all there is."""
+    file = tmp_path / "cache" / "list.cache"
+    cold = listed(store, cache=file.parent)
+    *payloads, _ = list_cache.frames(file)
+    file.write_bytes(list_cache.MAGIC + b"".join(map(list_cache.framed, [*payloads, b"\xc0"])))
+    assert listed(store, cache=file.parent) == cold
+
+
+def test_a_whole_stretch_of_runs_that_is_gone_is_not_told(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left stands in the cache just as before."""
+    monkeypatch.setattr("refold.core.store.roots.STRETCH", 1)
+    listed(store, cache=tmp_path / "cache")
+    names = [entry.name for entry in os.scandir(store)]
+    last = next(name for name in reversed(names) if name.startswith("run-") and name.endswith(".json"))
+    for name in names[names.index(last) :]:
+        path = store / name
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert listed(store, cache=tmp_path / "cache") == listed(store)
+
+
+def test_a_run_whose_numbers_do_not_fit_is_read_every_time(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "runs", "odd")
+    path.write_bytes(path.read_bytes() + b'{"seq":%d,"protocol":"x"}\n' % (2**64 - 1))
+    write_run(tmp_path / "runs", "even")
+    settle(tmp_path / "runs")
+    cold = listed(tmp_path / "runs", cache=tmp_path / "cache")
+    assert {row.last_seq for row in cold.values()} >= {2**64 - 1}
+    assert listed(tmp_path / "runs", cache=tmp_path / "cache") == cold
 
 
 def test_a_time_beyond_counting_is_the_last_that_can_be_counted() -> None:

@@ -13,6 +13,7 @@ from refold.app.present.marks import MARK
 from refold.app.present.money import Prices
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
+from refold.core.formats.names import keeps_directories
 from refold.core.lineage import Branch, Kin, ParentState, Sums, Tree, bill_of_family, bill_of_kin
 from refold.core.prices import amount
 from refold.core.status import StatusName
@@ -44,6 +45,11 @@ _EXPLAINED: Final[dict[ParentState, str]] = {
     "missing": "no run of its parent's id is there",
     "circle": "it descends from its own fork",
 }
+
+
+_NO_HASH: Final = (
+    "a run of its parent's id is there; nothing recorded the hash of what was taken, to compare it with"
+)
 
 
 class LineageRows:
@@ -117,10 +123,14 @@ def details(branch: Branch, width: int, prices: Prices | None = None, name: str 
         if origin.reason:
             lines += _labelled("Because", (cell(origin.reason, "text", _TEXT),), width)
     role: Role = "dim" if not STATES[branch.state] else "warn"
-    lines += _labelled("Parent", (cell(_EXPLAINED[branch.state], role),), width)
+    said = _EXPLAINED[branch.state]
+    if branch.state == "unchecked" and kin.total is not None and origin is not None:
+        # What could be compared was, and its parent was read.
+        said = said if origin.prefix_sha256 else _NO_HASH
+    lines += _labelled("Parent", (cell(said, role),), width)
     if kin.own is not None:
         lines += _labelled("Own", (cell(_said(kin.own) + _cost(kin, kin.own, prices)),), width)
-        if origin is not None:
+        if origin is not None and not keeps_directories(kin.format):
             said = _said(kin.inherited) + _cost(kin, kin.inherited, prices)
             lines += _labelled("Inherited", (cell(said, "dim"),), width)
     if kin.prompt:

@@ -300,8 +300,15 @@ class Reading(ReadingChanges):
         if held:
             return "● a process is seen holding the lock: more may follow"
         calls = timeline.open_calls(item)
+        if self.status(held=held).name == "ready":
+            return fresh(calls, is_fork=self._is_fork)
         unanswered = f", {units.plural(calls, 'call')} without a result: outcome unknown" if calls else ""
         return f"✗ end of file: no terminal record{unanswered}"
+
+    @property
+    def _is_fork(self) -> bool:
+        meta = self.reader.meta
+        return meta is not None and meta.forked_from is not None
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""
@@ -451,6 +458,12 @@ class Reading(ReadingChanges):
                 error = timeline.is_error(place)
                 found[call] = Answer(timeline.seq(place), "", error=error, unknown=unknown)
         return tuple(found.get(call) for call in range(timeline.own_calls(assistant)))
+
+
+def fresh(calls: int, *, is_fork: bool) -> str:
+    """Say that nothing was done in a run since it was made, and how many calls it begins with."""
+    open_ = f", with {units.plural(calls, 'call')} of its parent open" if calls else ""
+    return f"ψ a fork that nobody has gone on with yet{open_}" if is_fork else f"· nothing ran yet{open_}"
 
 
 def _hashes(recorded: Fingerprint) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -97,12 +98,21 @@ class HitRows:
             name_of: Gives what the run at a path is called.
         """
         self.hits = tuple(hits)
+        self._in_run = Counter((hit.run, hit.is_of_log) for hit in hits)
         self._query = query
         self._ago = ago
         self._name_of = name_of
 
     def __len__(self) -> int:
         return len(self.hits)
+
+    def in_run(self, hit: Hit) -> str:
+        """Count what was found in the run of a hit: its records, as an open run does, and messages beside."""
+        records, messages = self._in_run[hit.run, True], self._in_run[hit.run, False]
+        said = [units.plural(records, "record")] if records else []
+        if messages:
+            said.append(units.plural(messages, "message"))
+        return f"{' and '.join(said)} of this run"
 
     def line(self, index: int, width: int) -> Line:
         """Give the row of a hit."""
@@ -196,11 +206,24 @@ def nothing(typed: str, reach: Reach | None, *, searching: bool, problem: str, w
     return lines
 
 
-def preview(hit: Hit, query: Query, width: int, ago: Callable[[float], str], name: str = "") -> list[Line]:
-    """Give what is known of a hit: which record of which run, and the line around the words, whole."""
+def preview(
+    hit: Hit, query: Query, width: int, ago: Callable[[float], str], name: str = "", in_run: str = ""
+) -> list[Line]:
+    """Give what is known of a hit: which record of which run, and the line around the words, whole.
+
+    Args:
+        hit: What was found.
+        query: What it was found by.
+        width: The cells of a line.
+        ago: Says how long ago something was.
+        name: What its run is called.
+        in_run: How much was found in its run.
+    """
     head = [cell(link(hit), "strong", 200), Cell(Safe("  ")), where(hit)]
     if name:
         head[:0] = [cell(name, "strong", 200), Cell(Safe("  "))]
+    if in_run:
+        head.append(cell(f"  {in_run}", "dim"))
     if "." in hit.kind or not hit.is_of_log:
         head.append(cell(f"  {hit.kind}", "dim", 60))
     others = [_LOOKS[scope][0] for scope in hit.scopes[1:]]

@@ -14,7 +14,7 @@ from refold.app.present.changes import Fate, recorded_as_failed
 from refold.app.present.conversation import WINDOW
 from refold.app.present.layout import BLANK, cell, flow
 from refold.app.present.money import Prices
-from refold.app.present.reading import Reading
+from refold.app.present.reading import Reading, fresh
 from refold.app.present.record import READ, Answer
 from refold.app.present.rows import TimelineRows
 from refold.app.present.run_top import Judged, RunTop
@@ -296,6 +296,11 @@ class SessionReading(Reading):
             return ""
         if held:
             return "● a process is seen holding the lock: more may follow"
+        status = self.status(held=held)
+        if status.name == "ready":
+            return fresh(0, is_fork=timeline.type_of(0) == "run.forked")
+        if status.name == "suspended":
+            return f"▮ {status.rule}"
         calls = [call for call in timeline.state_at(item).open_calls if call.uncertain]
         lost = f", {units.plural(len(calls), 'call')} without an end: outcome unknown" if calls else ""
         return f"✗ end of the log: no event says that the run ended{lost}"

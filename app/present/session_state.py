@@ -9,6 +9,7 @@ from refold.app.lines import Line, Role
 from refold.app.present import units
 from refold.app.present.layout import BLANK, cell, flow, spread
 from refold.app.present.session_rows import DECISIONS, outcome, settled
+from refold.app.present.state import ending_cell
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events_state import EventsState, differences
 from refold.core.rivumi.history import Since
@@ -41,7 +42,7 @@ def session_state_lines(view: SessionState, width: int) -> Iterator[Line]:
     where = f"after seq {view.seq}" if view.seq is not None else "here"
     yield from flow((cell("State ", "strong"), cell(where, "strong")), width)
     if view.ending:
-        yield from flow((cell(view.ending, "problem"),), width, 2)
+        yield from flow((ending_cell(view.ending),), width, 2)
     yield BLANK
     yield from flow((cell("What the events prove", "strong"),), width)
     yield from _events(view.now, view.before, view.since, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from refold.app.lines import Cell, Line, Role
@@ -63,6 +63,14 @@ class StateView(NamedTuple):
     """For each line the sequence since which it stands as it does."""
 
 
+_ENDINGS: Final[Mapping[str, Role]] = {"✗": "problem", "ψ": "fork", "▮": "warn"}
+
+
+def ending_cell(said: str) -> Cell:
+    """Give in its role what is said of the end of a run: its mark tells how bad that is."""
+    return cell(said, _ENDINGS.get(said[:1], "text"), 400)
+
+
 def moment(state: RunState, calls: tuple[PendingCall, ...] | None, last_role: str) -> Moment:
     """Take from a state what the pane shows."""
     return Moment(
@@ -92,7 +100,7 @@ def now_lines(view: StateView, width: int) -> Iterator[Line]:
     if view.error is not None:
         yield from error_lines(view.error, width, has_state=view.now is not None)
     if view.ending:
-        yield from flow((cell(view.ending, "problem"),), width, 2)
+        yield from flow((ending_cell(view.ending),), width, 2)
     yield BLANK
     if view.now is None:
         return

@@ -16,8 +16,8 @@ from refold.app.screens.run_file import SLICE
 from refold.core.store.reader import RunReader
 
 if TYPE_CHECKING:
+    from refold.app.child_hunt import ChildHunt
     from refold.app.present.find import Hunt
-    from refold.app.regex_hunt import RegexHunt
 
 _REDRAW: Final = 0.1
 
@@ -28,7 +28,7 @@ class RunFind:
     def __init__(self) -> None:
         self.query = ""
         """What is searched for; empty while nothing is."""
-        self._hunt: Hunt | RegexHunt | None = None
+        self._hunt: Hunt | ChildHunt | None = None
 
     def pattern_at(self, item: int) -> re.Pattern[str] | None:
         """Give what is marked where an item is shown; None where nothing is."""
@@ -41,6 +41,14 @@ class RunFind:
         from refold.core.search import text_pattern
 
         return text_pattern(self.query)
+
+    def pattern_beside(self, item: int) -> re.Pattern[str] | None:
+        """Give what is marked beside the rows, where an item is shown; None where nothing is."""
+        from refold.app.present.find import Hunt
+
+        if self._hunt is not None and not isinstance(self._hunt, Hunt):
+            return self._hunt.pattern_beside(item)
+        return self.pattern_at(item)
 
     @property
     def marks(self) -> tuple[str, int]:
@@ -68,19 +76,18 @@ class RunFind:
         return "" if self._hunt is None or isinstance(self._hunt, Hunt) else self._hunt.problem
 
     def begin(self, reader: RunReader, query: str, item: int) -> None:
-        """Look for a text, or for a regular expression between slashes, from an item on.
+        """Look for a text, for a regular expression between slashes, or for words behind `words:`.
 
         Nothing happens before `work` is awaited.
         """
-        from refold.core.search import expression_of
+        from refold.core.search import expression_of, words_of
 
         self._close()
         self.query = query
-        expression = expression_of(query)
-        if expression is not None:
-            from refold.app.regex_hunt import RegexHunt
+        if expression_of(query) is not None or words_of(query) is not None:
+            from refold.app.child_hunt import ChildHunt
 
-            self._hunt = RegexHunt(reader, query, expression, item)
+            self._hunt = ChildHunt(reader, query, item)
             return
         from refold.app.present.find import Hunt
 
@@ -113,13 +120,18 @@ class RunFind:
         count = units.grouped(len(hunt.hits))
         if not hunt.complete and not self.problem:
             count += "…"
-        where = f"{place} of {count}" if place is not None else f"{count} found"
+        where = f"{count} record{'' if count == '1' else 's'}"
+        if place is not None:
+            where = f"{place} of {where}"
         if self.problem:
             where += ", stopped"
-        from refold.core.search import expression_of
+        from refold.core.search import expression_of, words_of
 
-        shown: Line = (cell(hunt.query, "match", 20),)
-        if expression_of(hunt.query) is None:
+        words = words_of(hunt.query)
+        shown: Line = (cell(hunt.query if words is None else words, "match", 20),)
+        if words is not None:
+            shown = (cell("words ", "dim"), *shown)
+        elif expression_of(hunt.query) is None:
             shown = (cell("/", "dim"), *shown)
         return (*shown, Cell(Safe(f" {where}  "), "dim"))
 

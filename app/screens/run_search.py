@@ -50,7 +50,7 @@ class RunSearchScreen(RunMovesScreen):
         """Ask what to look for."""
         prompt = self.query_one(PromptBar)
         prompt.open(Safe("search"), self.find.query, purpose="search")
-        prompt.remark(Safe("/…/ is a regular expression"))
+        prompt.remark(Safe("/…/ is a regular expression, words: … as in all runs"))
 
     def _search_for(self, text: str) -> None:
         """Look for what was typed, from the cursor on."""
@@ -113,7 +113,7 @@ class RunSearchScreen(RunMovesScreen):
         if isinstance(rows, TimelineRows):
             rows.search = self.find.pattern_at
             self.timeline.refresh_rows()
-        self.pane.search = self.find.pattern_at
+        self.pane.search = self.find.pattern_beside
         if marks[0] != before or self.pane.is_marked_anew:
             self.pane.fill()
 

@@ -29,6 +29,7 @@ from refold.app.widgets.ground import GroundScreen
 from refold.app.widgets.line_list import GUTTER, LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
+from refold.core.search import in_words
 from refold.core.search_hits import Hit
 from refold.core.search_text import QueryError, parse_query
 
@@ -214,20 +215,21 @@ class SearchScreen(GroundScreen):
             pager.show(FixedRows(()))
             return
         name = self._names(hit.run)
-        pager.show(FixedRows(present.preview(hit, query, pager.width, self._ago, name)))
+        in_run = self._rows.in_run(hit)
+        pager.show(FixedRows(present.preview(hit, query, pager.width, self._ago, name, in_run)))
 
     def _ago(self, moment: float) -> str:
         return ago(self._now() - moment)
 
     def action_open(self) -> None:
-        """Open the run of the hit on its record, with the words to be searched for in it."""
+        """Open the run of the hit on its record, with the whole query searched for in it."""
         hit, query = self.hit, self._searching.query
         if hit is None or query is None or self.app.screen is not self:
             return
         from refold.app.screens.run import RunScreen
 
         screen = RunScreen(Path(hit.run), settings=self._settings, hint=hit.hint)
-        text = query.literal(hit.text)
+        text = in_words(query.source)
         if hit.is_of_log:
             screen.begin_with(Landing(start=hit.start), text)
         else:

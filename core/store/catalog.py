@@ -50,8 +50,8 @@ _SHORT = 16 << 10
 
 
 _AnyShelf: TypeAlias = "Shelf | SessionShelf"
-_Rows: TypeAlias = "tuple[_AnyShelf, list[RunSummary]]"
-"""Rows that stand, all of one directory."""
+_Rows: TypeAlias = "tuple[_AnyShelf, Iterable[RunSummary]]"
+"""Rows that stand, all of one directory, newest first."""
 _AnyUnread: TypeAlias = "Unread | Waiting"
 
 
@@ -268,11 +268,14 @@ class Catalog:
             if shelf.directories or shelf.directory in self._sessions:
                 sessions = yield from self._sessions_of(shelf)
                 found, more = yield from sessions.look(shelf.directories)
+                found.sort(key=_updated, reverse=True)
                 rows.append((sessions, found))
                 unread += more
         now = self._pass(looked_ns, locks.inodes())
         for any_shelf, of_one in _newest_first(rows):
             yield from any_shelf.tell_all(of_one, now.held[any_shelf])
+        for shelf in shelves:
+            unread += shelf.lost()
         yield from self._read_all(unread, now)
 
     def _sessions_of(self, shelf: Shelf) -> Generator[Item, None, SessionShelf]:
@@ -418,8 +421,6 @@ def _preview_session(shelf: SessionShelf, name: str, now: _Pass) -> Iterator[Ite
 
 def _newest_first(rows: Sequence[_Rows]) -> Iterator[tuple[_AnyShelf, Iterable[RunSummary]]]:
     """Join the rows of several directories."""
-    for _, of_one in rows:
-        of_one.sort(key=_updated, reverse=True)
     if len(rows) == 1:
         yield rows[0]
         return

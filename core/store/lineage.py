@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from refold.core.errors import StoreError
+from refold.core.formats.names import keeps_directories
 from refold.core.lineage import Kin, Sums, Tree, candidates, family
 from refold.core.prices import Spent
 from refold.core.records import ForkOrigin
@@ -84,7 +85,9 @@ def _kin(summaries: Iterable[RunSummary], notes: NotesStore | None) -> Iterator[
     """Give all runs, with what is known of their parents before any of them is opened."""
     noted = _Noted(notes)
     for run in summaries:
-        origin = ForkOrigin(run_id=run.fork_of) if run.fork_of else noted.origin(run.path)
+        origin = noted.origin(run.path)
+        if run.fork_of and (origin is None or origin.run_id != run.fork_of):
+            origin = ForkOrigin(run_id=run.fork_of)
         yield Kin(
             path=run.path,
             id=run.id,
@@ -172,7 +175,12 @@ def _members(runs: dict[str, Kin], focus: str) -> list[str]:
 def _with_origin(run: Kin) -> Kin:
     """Read what a run says of itself and of its parent."""
     if is_run_directory(Path(run.path)):
-        return msgspec.structs.replace(run, origin=fork_origin(Path(run.path)) or run.origin)
+        told, noted = fork_origin(Path(run.path)), run.origin
+        if told is None:
+            return run
+        # Its own event has no place for the hash of what was taken: our notes have.
+        same = noted is not None and (noted.run_id, noted.seq) == (told.run_id, told.seq)
+        return msgspec.structs.replace(run, origin=noted if same and noted is not None else told)
     try:
         with RunReader.open(Path(run.path), hint=run.format or "refold") as reader:
             reader.step(0)
@@ -200,6 +208,9 @@ def _summed(run: Kin, timeline: Timeline) -> Kin:
     if not timeline.items:
         return msgspec.structs.replace(run, total=Sums())
     last = timeline.item_at(run.origin.seq) if run.origin is not None else None
+    if keeps_directories(run.format):
+        # A fork begins a log of its own: nothing in it is its parent's.
+        last = None
     return msgspec.structs.replace(
         run,
         total=_sums(timeline, timeline.items - 1),

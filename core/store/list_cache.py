@@ -11,20 +11,22 @@ import struct
 import time
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from refold.core.errors import StoreError
 from refold.core.store.files import open_regular, private_directory, replace_atomically
-from refold.core.store.packed_rows import PackedRows, pack, unpack
+from refold.core.store.packed_rows import BLOCK, NOWHERE, KeptPlaces, KeptRows, pack
 from refold.core.store.roots import Candidate
 from refold.core.store.shelf import Page, Shelf, Slot
+from refold.core.summary import RunSummary
 from refold.core.version import __version__
 
 NAME = "list.cache"
-_FORMAT = 7
+_FORMAT = 8
 """Raised whenever a summary would be derived in another way from the same bytes."""
 KIND = b"refold list "
 MAGIC = KIND + f"{_FORMAT} {__version__}\n".encode()
@@ -34,19 +36,33 @@ _SETTLED_NS = 2_000_000_000
 """A file changed within this time may change again without a new time stamp."""
 
 
-class _Block(msgspec.Struct, array_like=True):
+class _Head(msgspec.Struct, array_like=True):
+    """What the payloads of one directory begin with."""
+
     directory: str
     device: int
     used: int
     """When a list last showed this directory, in seconds since 1970."""
+    stretches: int
+    """How many payloads follow that say what stands in the directory; those after them are its rows."""
+    blocks: int
+
+
+class _Stretch(msgspec.Struct, array_like=True):
     names: str
     stamps: bytes
-    rows: msgspec.Raw
-    """PackedRows; decoded only where the directory is looked at."""
+    places: bytes
+    whole: bool
 
 
-_decode = msgspec.msgpack.Decoder(_Block).decode
-_decode_rows = msgspec.msgpack.Decoder(PackedRows).decode
+class _Directory(NamedTuple):
+    head: _Head
+    payloads: list[bytes]
+    """All of them, that of the head first."""
+
+
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+_decode_stretch = msgspec.msgpack.Decoder(_Stretch).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -56,17 +72,17 @@ def is_settled(found: Candidate, looked_ns: int) -> bool:
 
 
 def load(cache: Path, devices: Mapping[str, int]) -> Iterator[tuple[str, Page] | None]:
-    """Give the cached pages of these directories in order, None for each that is not of them.
+    """Give the cached pages of these directories in order, None after each slice of work without one.
 
     Args:
         cache: The directory of the cache.
         devices: The directories and the devices on which they lie now.
     """
-    for payload in frames(cache / NAME):
-        block = _block(payload)
-        wanted = block is not None and devices.get(block.directory) == block.device
-        page = _page(block) if wanted and block is not None else None
-        yield None if block is None or page is None else (block.directory, page)
+    for found in _directories(cache / NAME):
+        if found is not None and devices.get(found.head.directory) == found.head.device:
+            for page in _pages(found):
+                yield found.head.directory, page
+        yield None
 
 
 def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool]:
@@ -82,17 +98,15 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
     now = int(time.time())
     unread = {directory: _unread(shelf) for directory, (_, shelf) in shelves.items()}
     parts = [MAGIC]
-    for payload in frames(cache / NAME):
-        block = _block(payload)
-        if block is not None and block.directory in shelves:
-            _adopt(block, *shelves[block.directory], unread[block.directory])
-        elif block is not None and now - block.used < KEEP_SECONDS:
-            parts.append(framed(payload))
+    for found in _directories(cache / NAME):
+        if found is not None and found.head.directory in shelves:
+            yield from _adopt(found, *shelves[found.head.directory], unread[found.head.directory])
+        elif found is not None and now - found.head.used < KEEP_SECONDS:
+            parts.extend(map(framed, found.payloads))
         yield False
     for directory, (device, shelf) in shelves.items():
-        for page in shelf.pages:
-            parts.extend(map(framed, _sealed(page, directory, device, now, shelf.unsettled)))
-            yield False
+        payloads = yield from _sealed(shelf, directory, device, now)
+        parts.extend(map(framed, payloads))
     try:
         private_directory(cache)
         replace_atomically(cache / NAME, b"".join(parts))
@@ -102,32 +116,50 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
     yield True
 
 
-def _block(payload: bytes) -> _Block | None:
-    try:
-        return _decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+def _directories(file: Path) -> Iterator[_Directory | None]:
+    """Give what is kept of each directory when all of it is read, None for each payload before that."""
+    found: _Directory | None = None
+    for payload in frames(file):
+        if found is None:
+            try:
+                found = _Directory(_decode_head(payload), [])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return
+        found.payloads.append(payload)
+        if len(found.payloads) > found.head.stretches + found.head.blocks:
+            yield found
+            found = None
+        else:
+            yield None
 
 
-def _page(block: _Block) -> Page | None:
-    """Give the page of a block, None where its columns do not belong together."""
-    stamps = array("q")
-    directory = os.path.join(block.directory, "")  # noqa: PTH118 - a prefix of strings
-    try:
-        stamps.frombytes(block.stamps)
-        rows = unpack(_decode_rows(block.rows), directory, block.names, stamps)
-    except (ValueError, IndexError, msgspec.DecodeError):
-        return None
-    return Page(block.names, stamps, rows) if len(stamps) == 5 * len(rows) else None
+def _pages(found: _Directory) -> Iterator[Page]:
+    """Give the pages of a directory, none from the first one on whose columns do not belong together."""
+    stretches = found.head.stretches
+    directory = os.path.join(found.head.directory, "")  # noqa: PTH118 - a prefix of strings
+    kept = KeptRows(directory, stretches, found.payloads[1 + stretches :])
+    for payload in found.payloads[1 : 1 + stretches]:
+        stamps, places = array("q"), array("I")
+        try:
+            stretch = _decode_stretch(payload)
+            stamps.frombytes(stretch.stamps)
+            places.frombytes(stretch.places)
+        except (ValueError, msgspec.DecodeError):
+            return
+        page = Page(stretch.names, stamps, KeptPlaces(kept, places, stretch.whole))
+        if len(stamps) != 5 * len(places) or len(page.names) != len(places):
+            return
+        yield page
 
 
-def _adopt(block: _Block, device: int, shelf: Shelf, unread: Mapping[str, Slot]) -> None:
+def _adopt(found: _Directory, device: int, shelf: Shelf, unread: Mapping[str, Slot]) -> Iterator[bool]:
     """Take over rows that we lack and another process has read."""
-    page = _page(block) if unread and block.device == device else None
-    for place, name in enumerate(page.names) if page is not None else ():
-        slot = unread.get(name)
-        if slot is not None and page is not None and slot.page.stamp(slot.place) == page.stamp(place):
-            slot.page.rows[slot.place] = page.rows[place]
+    for page in _pages(found) if unread and found.head.device == device else ():
+        for place, name in enumerate(page.names):
+            slot = unread.get(name)
+            if slot is not None and slot.page.stamp(slot.place) == page.stamp(place):
+                slot.page.rows[slot.place] = page.rows[place]
+        yield False
 
 
 def _unread(shelf: Shelf) -> dict[str, Slot]:
@@ -140,34 +172,65 @@ def _unread(shelf: Shelf) -> dict[str, Slot]:
     }
 
 
-def _sealed(page: Page, directory: str, device: int, now: int, unsettled: Set[str]) -> list[bytes]:
-    """Encode a page as it may be kept: without rows that may not stand tomorrow."""
-    if not page.listing:
-        page = _compact(page)
-    rows = page.rows
-    if unsettled and not unsettled.isdisjoint(page.names):
-        rows = [None if name in unsettled else row for name, row in zip(page.names, rows, strict=True)]
+def _sealed(shelf: Shelf, directory: str, device: int, now: int) -> Generator[bool, None, list[bytes]]:
+    """Give the payloads of a directory: no rows that may not stand tomorrow, nor any that cannot be kept."""
+    pages = [page if page.listing else _compact(page) for page in shelf.pages]
     try:
-        sealed = msgspec.Raw(_encode(pack(rows)))
-        return [_encode(_Block(directory, device, now, page.listing, page.stamps.tobytes(), sealed))]
-    except UnicodeEncodeError:
-        kept = _compact(page)
-        same = len(kept.rows) == len(page.rows)
-        return [] if same else _sealed(kept, directory, device, now, unsettled)
+        return (yield from _payloads(pages, shelf.unsettled, directory, device, now))
+    except (UnicodeEncodeError, OverflowError):
+        pages = [_compact(page) for page in pages]
+    try:
+        return (yield from _payloads(pages, shelf.unsettled, directory, device, now))
+    except UnicodeEncodeError:  # the name of the directory is none that can be kept
+        return []
+
+
+def _payloads(
+    pages: Sequence[Page], unsettled: Set[str], directory: str, device: int, now: int
+) -> Generator[bool, None, list[bytes]]:
+    rows: list[tuple[RunSummary, int, int]] = []
+    for number, page in enumerate(pages):
+        names = page.names
+        rows += [
+            (row, number, place)
+            for place, row in enumerate(page.rows)
+            if row is not None and names[place] not in unsettled
+        ]
+        yield False
+    rows.sort(key=_updated, reverse=True)
+    places = [array("I", [NOWHERE]) * page.count for page in pages]
+    for at, (_, number, place) in enumerate(rows):
+        places[number][place] = at
+    starts = range(0, len(rows), BLOCK)
+    payloads = [_encode(_Head(directory, device, now, len(pages), len(starts)))]
+    for page, of_page in zip(pages, places, strict=True):
+        whole = NOWHERE not in of_page
+        payloads.append(_encode(_Stretch(page.listing, page.stamps.tobytes(), of_page.tobytes(), whole)))
+        yield False
+    for start in starts:
+        payloads.append(pack([row for row, _, _ in rows[start : start + BLOCK]]))
+        yield False
+    return payloads
+
+
+def _updated(found: tuple[RunSummary, int, int]) -> float:
+    return found[0].updated
 
 
 def _compact(page: Page) -> Page:
-    """Give a page without the runs that are gone and without those whose text is no Unicode."""
-    kept = [place for place, name in enumerate(page.names) if name and _is_unicode((name, page.rows[place]))]
+    """Give a page without the runs that are gone and without those that cannot be kept."""
+    kept = [place for place, name in enumerate(page.names) if name and _can_be_kept(name, page.rows[place])]
     stamps = array("q", [page.stamp(place)[column] for column in range(5) for place in kept])
     listing = "/".join([page.names[place] for place in kept])
     return Page(listing, stamps, [page.rows[place] for place in kept])
 
 
-def _is_unicode(value: object) -> bool:
+def _can_be_kept(name: str, row: RunSummary | None) -> bool:
     try:
-        _encode(value)
-    except UnicodeEncodeError:
+        _encode(name)
+        if row is not None:
+            pack([row])
+    except (UnicodeEncodeError, OverflowError):
         return False
     return True
 

@@ -1,148 +1,172 @@
-"""Rows of the list as columns: every distinct text once, so that thousands of rows are read back at once.
+"""Rows as columns, so that thousands of rows are read back at once.
 
-Most texts of a list repeat from row to row (model, rule, tools); what the directory says anyway (name,
-path, size, time) is not stored at all.
+Most texts of a list repeat from row to row (model, rule, tools); what the name says anyway (id, path) is not
+stored for each.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from operator import itemgetter
-from typing import Final, get_type_hints
+from typing import Final, NamedTuple, get_type_hints
 
 import msgspec
 
 from refold.core.store.roots import SUFFIX
 from refold.core.summary import RunSummary
 
+BLOCK: Final = 256
+"""Rows that are packed together."""
+NOWHERE: Final = 2**32 - 1
 _HINTS: Final = get_type_hints(RunSummary)
-_FROM_FILE: Final = ("id", "path", "size", "updated")
+_FROM_NAME: Final = ("id", "path")
 _NEVER: Final = "kept"
 """What is noted about runs is no part of what they say, and is joined to it later."""
 _FIELDS: Final = tuple(name for name in RunSummary.__struct_fields__ if name != _NEVER)
+_STORED: Final = tuple(name for name in _FIELDS if name not in _FROM_NAME)
 _DEFAULTS: Final = {
     field.name: field.default
     for field in msgspec.structs.fields(RunSummary)
     if field.default is not msgspec.NODEFAULT
 }
-_NUMBERS: Final = tuple(name for name in _FIELDS if _HINTS[name] is int and name not in _FROM_FILE)
-_FLAGS: Final = tuple(name for name in _FIELDS if _HINTS[name] is bool)
 _LISTS: Final = tuple(name for name in _FIELDS if _HINTS[name] == tuple[str, ...])
-_TEXTS: Final = tuple(name for name in _FIELDS if name not in (*_FROM_FILE, *_NUMBERS, *_FLAGS, *_LISTS))
+_CODES: Final = {name: {int: "q", float: "d", bool: "B"}.get(_HINTS[name], "I") for name in _FIELDS}
+"""The type code of each column; texts and lists of them are places in a table."""
 
 
 class PackedRows(msgspec.Struct, array_like=True, gc=False):
-    """Some rows, column by column in the order of the fields; one value where all rows have the same."""
+    """Some rows, column by column; one value where all rows have the same."""
 
-    missing: list[int]
-    """The places that have no row."""
-    numbers: list[bytes]
-    flags: list[bytes]
+    ids: str
+    """Joined with slashes: no file name has one."""
+    columns: list[bytes]
+    """The other fields in their order, without the path."""
     texts: list[str]
     """Every distinct text."""
-    text_places: list[bytes]
-    """Places in `texts`."""
     lists: list[tuple[str, ...]]
-    list_places: list[bytes]
 
 
-def pack(rows: Sequence[RunSummary | None]) -> PackedRows:
-    """Give rows as columns.
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PackedRows).decode
+
+
+def pack(rows: Sequence[RunSummary]) -> bytes:
+    """Give rows, one at least, as columns.
 
     Raises:
         OverflowError: A number does not fit into 64 bits.
+        UnicodeEncodeError: A text is no Unicode.
     """
-    present = [row for row in rows if row is not None]
     texts: dict[str, int] = {}
     lists: dict[tuple[str, ...], int] = {}
-
-    def packed(code: str, numbers: list[int]) -> bytes:
-        return array(code, numbers[:1] if len(set(numbers)) == 1 else numbers).tobytes()
-
-    return PackedRows(
-        missing=[place for place, row in enumerate(rows) if row is None],
-        numbers=[packed("q", [getattr(row, name) for row in present]) for name in _NUMBERS],
-        flags=[packed("B", [getattr(row, name) for row in present]) for name in _FLAGS],
-        text_places=[
-            packed("I", [texts.setdefault(getattr(row, name), len(texts)) for row in present])
-            for name in _TEXTS
-        ],
-        list_places=[
-            packed("I", [lists.setdefault(getattr(row, name), len(lists)) for row in present])
-            for name in _LISTS
-        ],
-        texts=list(texts),
-        lists=list(lists),
-    )
+    columns: list[bytes] = []
+    for name in _STORED:
+        values = [getattr(row, name) for row in rows]
+        code = _CODES[name]
+        if name in _LISTS:
+            values = [lists.setdefault(value, len(lists)) for value in values]
+        elif code == "I":
+            values = [texts.setdefault(value, len(texts)) for value in values]
+        columns.append(array(code, values[:1] if len(set(values)) == 1 else values).tobytes())
+    ids = "/".join([row.id for row in rows])
+    return _encode(PackedRows(ids, columns, list(texts), list(lists)))
 
 
-def unpack(packed: PackedRows, directory: str, listing: str, stamps: array[int]) -> list[RunSummary | None]:
+def unpack(packed: bytes, directory: str) -> list[RunSummary]:
     """Give the rows again.
 
     Args:
-        packed: The rows as columns.
-        directory: Where they lie, with a slash at its end.
-        listing: The names of the files, joined with slashes.
-        stamps: Their sizes, then their mtimes in nanoseconds, then whatever else.
+        packed: What `pack` gave.
+        directory: Where the runs lie, with a slash at its end.
 
     Raises:
         ValueError: The columns do not belong together.
         IndexError: A column names a text that is not there.
+        msgspec.DecodeError: These are no rows.
     """
+    found = _decode(packed)
     # One call for all names: ids and paths are cut from the listing as a whole.
-    ids = listing.removesuffix(SUFFIX).split(f"{SUFFIX}/") if listing else []
-    paths = (directory + listing.replace("/", f"\0{directory}")).split("\0") if listing else []
+    ids = found.ids.split("/")
+    paths = (directory + found.ids.replace("/", f"{SUFFIX}\0{directory}") + SUFFIX).split("\0")
     count = len(ids)
-    sizes, mtimes = stamps[:count].tolist(), stamps[count : 2 * count].tolist()
-    gaps = frozenset(packed.missing)
-    if gaps:
-        kept = [place for place in range(count) if place not in gaps]
-        ids, paths = [ids[place] for place in kept], [paths[place] for place in kept]
-        sizes, mtimes = [sizes[place] for place in kept], [mtimes[place] for place in kept]
-    columns: dict[str, Sequence[object]] = {
-        "id": ids,
-        "path": paths,
-        "size": sizes,
-        "updated": [mtime / 1e9 for mtime in mtimes],
-    }
-    columns.update(zip(_NUMBERS, [array("q", column) for column in packed.numbers], strict=True))
-    columns.update(zip(_FLAGS, [[*map(bool, column)] for column in packed.flags], strict=True))
-    columns.update(zip(_TEXTS, [_named(packed.texts, places) for places in packed.text_places], strict=True))
-    columns.update(zip(_LISTS, [_named(packed.lists, places) for places in packed.list_places], strict=True))
-    spread = _spread(columns, len(ids))
-    rows: list[RunSummary | None] = list(map(RunSummary, *spread)) if spread else []
-    if not gaps:
-        return rows
-    rest = iter(rows)
-    return [None if place in gaps else next(rest) for place in range(count)]
-
-
-def _named(values: Sequence[object], places: bytes) -> Sequence[object]:
-    """Give the value at each place."""
-    numbers = array("I", places)
-    # One call for all of them; for a single place it would give no tuple.
-    return itemgetter(*numbers)(values) if len(numbers) > 1 else [values[number] for number in numbers]
-
-
-def _spread(columns: Mapping[str, Sequence[object]], count: int) -> list[Iterable[object]]:
-    """Give what to make so many rows of, field by field up to the last that differs from its default.
-
-    Raises:
-        ValueError: A column is of another length.
-    """
-    spread: list[Iterable[object]] = []
-    needed = 0
-    for name in _FIELDS:
-        column = columns[name]
-        if len(column) == count and count > 1:
-            spread.append(column)
-        elif len(column) == 1 and count:
-            spread.append(repeat(column[0], count))
-            if column[0] == _DEFAULTS.get(name):
+    spread: list[Iterable[object]] = [ids, paths]
+    needed = len(spread)
+    for name, column in zip(_STORED, found.columns, strict=True):
+        values = _values(name, column, found)
+        if len(values) == 1:
+            spread.append(repeat(values[0], count))
+            if values[0] == _DEFAULTS[name]:
                 continue
-        elif count or column:
+        elif len(values) == count:
+            spread.append(values)
+        else:
             raise ValueError("columns of different length")
+        # What follows the last column that differs from its default is not passed at all.
         needed = len(spread)
-    return spread[:needed]
+    return list(map(RunSummary, *spread[:needed]))
+
+
+def _values(name: str, column: bytes, found: PackedRows) -> Sequence[object]:
+    code = _CODES[name]
+    numbers = array(code, column)
+    if code == "B":
+        return [*map(bool, numbers)]
+    if code != "I":
+        return numbers
+    table: Sequence[object] = found.lists if name in _LISTS else found.texts
+    # One call for all of them; for a single place it would give no tuple.
+    return itemgetter(*numbers)(table) if len(numbers) > 1 else [table[number] for number in numbers]
+
+
+class KeptRows:
+    """The rows of one directory as the cache keeps them, newest first: made when somebody asks for them."""
+
+    def __init__(self, directory: str, stretches: int, blocks: list[bytes]) -> None:
+        """Take what `pack` gave, `BLOCK` rows each but for the last.
+
+        Args:
+            directory: As for `unpack`.
+            stretches: Of how many stretches of the directory these are the rows.
+            blocks: What was packed.
+        """
+        self._directory = directory
+        self.stretches = stretches
+        self._blocks = blocks
+        self._rows: list[list[RunSummary]] = []
+        self.is_broken = False
+        """Some of them turned out to be no rows: whoever has told them has told too few."""
+
+    def newest_first(self) -> Iterator[RunSummary]:
+        """Give all rows."""
+        return chain.from_iterable(map(self._block, range(len(self._blocks))))
+
+    def at(self, places: Iterable[int]) -> list[RunSummary | None]:
+        """Give the rows at these places, None where there is none."""
+        blocks = [self._block(number) for number in range(len(self._blocks))]
+        found = [divmod(place, BLOCK) for place in places]
+        return [
+            blocks[block][place] if block < len(blocks) and place < len(blocks[block]) else None
+            for block, place in found
+        ]
+
+    def _block(self, number: int) -> list[RunSummary]:
+        while len(self._rows) <= number:
+            block, self._blocks[len(self._rows)] = self._blocks[len(self._rows)], b""
+            try:
+                self._rows.append(unpack(block, self._directory))
+            except (ValueError, IndexError, msgspec.DecodeError):
+                self._rows.append([])
+                self.is_broken = True
+        return self._rows[number]
+
+
+class KeptPlaces(NamedTuple):
+    """Where the rows of one stretch of a directory stand among those that the cache keeps."""
+
+    kept: KeptRows
+    places: array[int]
+    """One for each run; `NOWHERE` for one without a row."""
+    whole: bool
+    """Each run has a row."""

@@ -37,5 +37,6 @@ def fork_origin(directory: Path) -> ForkOrigin | None:
     for event in read_log(head).events:
         data = Members(event.data)
         if event.event_type == "run.forked" and data.text("source_run_id"):
-            return ForkOrigin(data.text("source_run_id"), max(0, data.whole("fork_point_sequence", 0)))
+            seq = max(0, data.whole("fork_point_sequence", 0))
+            return ForkOrigin(data.text("source_run_id"), seq, reason=data.text("reason"))
     return None

@@ -7,15 +7,18 @@ from array import array
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import repeat
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from refold.core.formats.names import keeps_directories
 from refold.core.status import RUNNING
+from refold.core.store.packed_rows import KeptPlaces, KeptRows
 from refold.core.store.roots import SUFFIX, Candidate, Root, RootReport, Stretch, packed, read_directory
 from refold.core.summary import RunSummary
 
+_updated = attrgetter("updated")
 _NEVER_HELD = frozenset({"E_PERM", "E_NOT_REGULAR"})
 
 
@@ -26,22 +29,39 @@ class Page:
     without a look at its single runs.
     """
 
-    __slots__ = ("_names", "listing", "rows", "stamps")
+    __slots__ = ("_names", "_rows", "listing", "stamps")
 
-    def __init__(self, listing: str, stamps: array[int], rows: list[RunSummary | None]) -> None:
+    def __init__(self, listing: str, stamps: array[int], rows: list[RunSummary | None] | KeptPlaces) -> None:
         self.listing = listing
         """The names, joined with slashes."""
         self.stamps = stamps
         """Sizes, mtimes, ctimes, inodes, modes: one column after the other."""
-        self.rows = rows
-        """The row of each run while nobody holds it; None where it has to be read."""
+        self._rows = rows
         self._names: list[str] | None = None
+
+    @property
+    def rows(self) -> list[RunSummary | None]:
+        """The row of each run while nobody holds it; None where it has to be read."""
+        if isinstance(self._rows, KeptPlaces):
+            self._rows = self._rows.kept.at(self._rows.places)
+        return self._rows
+
+    @property
+    def kept(self) -> KeptRows | None:
+        """The rows that the cache keeps, where all of these are among them still."""
+        rows = self._rows
+        return rows.kept if isinstance(rows, KeptPlaces) and rows.whole else None
+
+    @property
+    def count(self) -> int:
+        """How many runs it has."""
+        return len(self.stamps) // 5
 
     @property
     def names(self) -> list[str]:
         """The file names; empty where a run is gone."""
         if self._names is None:
-            self._names = self.listing.split("/") if self.rows else []
+            self._names = self.listing.split("/") if self.stamps else []
         return self._names
 
     def matches(self, found: Stretch) -> bool:
@@ -50,16 +70,15 @@ class Page:
 
     def stamp(self, place: int) -> array[int]:
         """Give size, mtime, ctime, inode and mode of a run: its row stands while they are equal."""
-        return self.stamps[place :: len(self.rows)]
+        return self.stamps[place :: self.count]
 
     def inodes(self) -> array[int]:
         """Give the inodes of all its runs."""
-        count = len(self.rows)
-        return self.stamps[3 * count : 4 * count]
+        return self.stamps[3 * self.count : 4 * self.count]
 
     def change(self, place: int, stamp: array[int]) -> None:
         """Take over a changed run; its row is dropped."""
-        self.stamps[place :: len(self.rows)] = stamp
+        self.stamps[place :: self.count] = stamp
         self.rows[place] = None
 
     def empty(self, place: int) -> None:
@@ -121,6 +140,8 @@ class Shelf:
         """Stems of runs looked at by themselves since the directory was read: what was seen then is old."""
         self.listed = False
         """The directory was read to its end at least once."""
+        self.told_from: KeptRows | None = None
+        """The rows of the cache that are being told just as they stand there."""
         self._index: dict[str, Slot] | None = None
 
     def path_of(self, name: str) -> str:
@@ -133,14 +154,12 @@ class Shelf:
             self._index = _index(self.pages)
         return self._index.get(name)
 
-    def look(self) -> Generator[Item, None, tuple[list[RunSummary], list[Unread]]]:
+    def look(self) -> Generator[Item, None, tuple[Iterable[RunSummary], list[Unread]]]:
         """Read the directory.
 
         Returns:
-            The rows that still stand, and the runs that have to be read.
+            The rows that still stand, newest first, and the runs that have to be read.
         """
-        rows: list[RunSummary] = []
-        unread: list[Unread] = []
         pages: list[Page] = []
         locks: dict[str, int] = {}
         directories: list[str] = []
@@ -159,7 +178,6 @@ class Shelf:
                 index = _index(before) if index is None else index
                 page = _page(found, index)
             pages.append(page)
-            self._sort_out(page, rows, unread)
             yield Progress(0, 0)
         self.pages, self.locks, self.report, self.listed = pages, locks, report, True
         self.directories = tuple(directories)
@@ -171,10 +189,30 @@ class Shelf:
                 # A run that came while the directory was read does not stand in what was read.
                 if not os.path.lexists(self.path_of(stem + SUFFIX)):
                     yield from self.forget(stem)
+        self.told_from = _unchanged(pages) if not self.unsettled else None
+        if self.told_from is not None:
+            # The rows need not be made before they are told.
+            return self.told_from.newest_first(), []
+        rows: list[RunSummary] = []
+        unread: list[Unread] = []
+        for page in pages:
+            self._sort_out(page, rows, unread)
+            yield Progress(0, 0)
+        rows.sort(key=_updated, reverse=True)
         return rows, unread
 
+    def lost(self) -> list[Unread]:
+        """Give the runs that have to be read because their rows in the cache turned out to be none."""
+        rows: list[RunSummary] = []
+        unread: list[Unread] = []
+        if self.told_from is not None and self.told_from.is_broken:
+            for page in self.pages:
+                self._sort_out(page, rows, unread)
+        self.told_from = None
+        return unread
+
     def _sort_out(self, page: Page, rows: list[RunSummary], unread: list[Unread]) -> None:
-        count = len(page.rows)
+        count = page.count
         mtimes = page.stamps[count : 2 * count]
         if not self.unsettled and all(page.rows):
             rows += page.rows  # type: ignore[arg-type] # none of them is None
@@ -236,7 +274,13 @@ class Shelf:
     def tell_all(self, rows: Iterable[RunSummary], held: Collection[str]) -> Iterator[RunSummary]:
         """Give the rows of a reading of the directory that were not told like that before."""
         told, touched = self.told, self.touched
+        first = not (told or held)
         for row in rows:
+            if first and not touched and not self.held:
+                # Nothing else is known of any run: there is nothing to compare a row with.
+                told[row.id] = row
+                yield row
+                continue
             if touched and row.id in touched:
                 continue
             if held or self.held:
@@ -286,6 +330,14 @@ class Shelf:
         self.held.discard(stem)
         if self.told.pop(stem, None) is not None:
             yield Gone(self.path_of(stem + SUFFIX))
+
+
+def _unchanged(pages: Sequence[Page]) -> KeptRows | None:
+    """Give the rows of the cache where these pages are all that it keeps of a directory, and unchanged."""
+    kept = pages[0].kept if pages else None
+    if kept is None or kept.stretches != len(pages) or any(page.kept is not kept for page in pages):
+        return None
+    return kept
 
 
 def _index(pages: Sequence[Page]) -> dict[str, Slot]:

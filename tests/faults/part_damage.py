@@ -40,7 +40,7 @@ VARIANTS: dict[Share, int] = {"ci": 1, "quick": 20, "long": 120}
 FLIPS: dict[Share, int] = {"ci": 11, "quick": 1, "long": 1}
 """One bit of so many is flipped."""
 HEAPS: dict[Share, int] = {"ci": 4, "quick": 200, "long": 3000}
-FORKS: dict[Share, int] = {"ci": 2, "quick": 60, "long": 900}
+FORKS: dict[Share, int] = {"ci": 2, "quick": 200, "long": 2_000}
 """Runs of which every legal fork is made."""
 OTHERWISE = {"spliced"}
 """Two lines, of which the first is cut and carries the second, are not always seen as one in another."""
@@ -297,13 +297,20 @@ def _in_pieces(line: bytes, data: bytes) -> int:
     return count
 
 
+@functools.cache
+def _bodies(number: int) -> generate.Bodies:
+    """Give what is said in runs: in most of them little, for making it takes longer than forking them."""
+    return generate.short_bodies(number) if number % 8 else generate.Bodies.render(number)
+
+
 def _forks(goal: Goal, directory: Path, share: Share) -> None:
     seed = goal.seed * 1000
     for number in range(FORKS[share]):
         if goal.over:
             break
         style = generate.STYLES[number % 3]
-        data = good(style, seed + number, 12, ending=generate.ENDINGS[number % len(generate.ENDINGS)])
+        ending = generate.ENDINGS[number % len(generate.ENDINGS)]
+        data = good(style, seed + number, 12, ending=ending, bodies=_bodies(number % 24))
         path = write(directory / "run.json", data)
         before = path.stat().st_mtime_ns
         with RunReader.open(path) as reader:

@@ -10,7 +10,6 @@ import functools
 import random
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,11 +68,11 @@ def _end(place: Path, name: str, terminal: Terminal, *, inside: bool) -> None:
     act, codes = WAYS[name]
     before = picture(place / "runs")
     with terminal:
-        terminal.wait("run-2", limit=40)
+        terminal.wait("run-2")
         if inside:
             terminal.press("enter", "2", settle=0.1)
         act(terminal)
-        code = terminal.ended(20)
+        code = terminal.ended()
         said = bytes(terminal.sent)
     assert code in codes, code
     assert wire.not_restored(said) == [] or name == "a closed window"
@@ -98,10 +97,7 @@ def _stop_first(terminal: Terminal) -> None:
     """Stop it, see that the terminal was given back, go on, and leave."""
     terminal.signal(signal.SIGTSTP)
     state = Path(f"/proc/{terminal.pid}/stat")
-    end = time.monotonic() + 20
-    while state.read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < end, "it does not stop"
-        terminal.pump(0.05)
+    terminal.until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
     terminal.settle(0.1)
     assert wire.not_restored(bytes(terminal.sent)) == []
     terminal.signal(signal.SIGCONT)

@@ -166,7 +166,7 @@ def _session(goal: Goal, place: Path, rng: random.Random, share: Share) -> int:
     pressed: list[str] = []
     command = ["env", "-C", str(place), *refold(*_where(place))]
     with Terminal(command, env=environment(place / "home"), columns=columns, rows=rows) as terminal:
-        terminal.wait("watching" if columns >= 80 else "refold", limit=60)
+        terminal.wait("watching" if columns >= 80 else "refold")
         terminal.settle(0.3)
         try:
             for name in rng.sample(sorted(SCREENS), min(len(SCREENS), SCREENS_OF[share])):

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests import generate
 from tests.faults.goals import Goal, Share, Work, carry_out
 from tests.faults.victims import scratch
-from tests.terminal.program import environment, refold
+from tests.terminal.program import HANGS, environment, refold
 from tests.terminal.terminal import Terminal
 
 CHANGES: dict[Share, int] = {"ci": 7, "quick": 60, "long": 1000}
@@ -30,8 +30,6 @@ FILES: dict[Share, int] = {"ci": 300, "quick": 3_000, "long": 10_000}
 """Runs that are written anew while keys are pressed."""
 LINE: dict[Share, int] = {"ci": 3_000_000, "quick": 30_000_000, "long": 100_000_000}
 """Bytes of the one long line."""
-LATEST = 20.0
-"""Seconds after which a change, or what a key does, never comes."""
 NO_INOTIFY = (
     "unshare", "--user", "--map-root-user", "sh", "-c",
     'echo 0 > /proc/sys/user/max_inotify_watches; exec "$@"', "-",
@@ -88,7 +86,7 @@ def _changes(goal: Goal, directory: Path, share: Share, wrapped: tuple[str, ...]
     _write(runs / "first.json", "the first")
     taken: list[float] = []
     with Terminal([*wrapped, *refold("--only", "--root", runs)], env=environment(place / "home")) as terminal:
-        terminal.wait("polling" if wrapped else "watching", limit=60)
+        terminal.wait("polling" if wrapped else "watching")
         for number in range(CHANGES[share]):
             if goal.over:
                 break
@@ -98,7 +96,7 @@ def _changes(goal: Goal, directory: Path, share: Share, wrapped: tuple[str, ...]
             with goal.attempt(f"{number}: {kind}"):
                 started = time.monotonic()
                 _change(kind, runs, word, rng)
-                terminal.wait(functools.partial(_is_shown, kind, word), limit=LATEST)
+                terminal.wait(functools.partial(_is_shown, kind, word))
                 taken.append(time.monotonic() - started)
             goal.count(kind)
     _tell(goal, taken)
@@ -149,7 +147,7 @@ def _under_eyes(goal: Goal, directory: Path, share: Share) -> None:
     log = place / "home" / "state" / "refold" / "refold.log"
     command = refold("open", path, "--only", "--root", path.parent)
     with Terminal(command, env=environment(place / "home")) as terminal:
-        terminal.wait("the first", limit=60)
+        terminal.wait("the first")
         for number in range(CHANGES[share]):
             if goal.over:
                 break
@@ -162,12 +160,12 @@ def _under_eyes(goal: Goal, directory: Path, share: Share) -> None:
                 assert terminal.alive, terminal.text[-300:]
                 word = f"w{goal.seed}x{number}x"
                 _write(path, word)
-                terminal.wait(functools.partial(_shows_again, terminal, word), limit=LATEST)
+                terminal.wait(functools.partial(_shows_again, terminal, word))
                 assert not log.exists(), log.read_text()[-500:]
             goal.count(kind)
         with goal.attempt("leaving"):
             terminal.press("ctrl+q", settle=0.1)
-            assert terminal.ended(30) == 0
+            assert terminal.ended() == 0
 
 
 def _shows_again(terminal: Terminal, word: str, screen: str) -> bool:
@@ -205,7 +203,7 @@ def _long_line(goal: Goal, directory: Path, share: Share) -> None:
     path.write_bytes(b"".join(generate.huge_record(LINE[share], run_id="long")))
     taken = []
     with Terminal(refold("open", path), env=environment(place / "home")) as terminal:
-        terminal.wait("long", limit=120)
+        terminal.wait("long")
         terminal.settle(0.5)
         for number in range(KEYS[share]):
             if goal.over:
@@ -214,7 +212,7 @@ def _long_line(goal: Goal, directory: Path, share: Share) -> None:
                 taken.append(_press(terminal, ("down", "5", "up", "1", "end", "2", "home", "3")[number % 8]))
         with goal.attempt("leaving"):
             terminal.press("escape", "ctrl+q", settle=0.1)
-            assert terminal.ended(30) == 0
+            assert terminal.ended() == 0
     _tell(goal, taken)
     goal.count("MB in the line", LINE[share] // 1_000_000)
     path.unlink()
@@ -231,7 +229,7 @@ def _press(terminal: Terminal, key: str) -> float:
         started = time.monotonic()
         terminal.send("?")
         while len(terminal.sent) == drawn:
-            assert time.monotonic() < started + LATEST, f"nothing comes of {key} and ?"
+            assert time.monotonic() < started + HANGS, f"nothing comes of {key} and ?"
             terminal.pump(0.002)
         taken = time.monotonic() - started
         terminal.press("escape", settle=0.05)
@@ -261,7 +259,7 @@ def _busy(goal: Goal, directory: Path, share: Share) -> None:
     writer = threading.Thread(target=_write_anew, args=(runs, stop, goal), daemon=True)
     taken = []
     with Terminal(refold("--only", "--root", runs), env=environment(place / "home")) as terminal:
-        terminal.wait(lambda screen: "watching" in screen or "polling" in screen, limit=120)
+        terminal.wait(lambda screen: "watching" in screen or "polling" in screen)
         writer.start()
         for number in range(KEYS[share]):
             if goal.over:
@@ -274,7 +272,7 @@ def _busy(goal: Goal, directory: Path, share: Share) -> None:
         writer.join()
         with goal.attempt("leaving"):
             terminal.press("escape", "ctrl+q", settle=0.1)
-            assert terminal.ended(30) == 0
+            assert terminal.ended() == 0
     _tell(goal, taken)
 
 

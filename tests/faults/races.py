@@ -18,13 +18,12 @@ from typing import TypeAlias
 
 from tests.faults.victims import ROOT
 from tests.scripted import Step, World, agent
+from tests.terminal.program import HANGS
 
 from refold.core.records import TerminalRecord
 from refold.core.store.journal import JournalStore
 
 RACER = Path(__file__).with_name("racer.py")
-_HANGS = 60
-"""Seconds after which a racer that was told to end is killed."""
 
 
 class Racer:
@@ -62,7 +61,7 @@ def two_racers() -> Iterator[Racers]:
     finally:
         for racer in both:
             try:
-                racer.process.communicate(timeout=_HANGS)
+                racer.process.communicate(timeout=HANGS)
             except subprocess.TimeoutExpired:
                 racer.process.kill()
                 racer.process.communicate()

@@ -107,7 +107,7 @@ def _kill(goal: Goal, place: Path, forks: Forks, name: str, call: str, at: int, 
             # Who has not come to that call yet may do so on the way out.
             terminal.settle(0.1)
             terminal.press("escape", "escape", "ctrl+q", settle=0.05)
-        goal.count("died", terminal.ended(30) in {-signal.SIGKILL, 128 + signal.SIGKILL})
+        goal.count("died", terminal.ended() in {-signal.SIGKILL, 128 + signal.SIGKILL})
     _check(place, runs, name, before, forks)
 
 
@@ -123,7 +123,7 @@ def _act(terminal: Terminal, name: str) -> None:
     """Do it by keys; the program may die on the way."""
     for text, keys in ACTS[name].steps:
         try:
-            terminal.wait(text, limit=40)
+            terminal.wait(text)
         except AssertionError:
             if terminal.alive:
                 raise

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.faults.goals import Goal, Share
 from tests.faults.home import store
 from tests.faults.victims import STRACE
 from tests.rivumi_cases import CASES, make
-from tests.terminal.program import environment, refold
+from tests.terminal.program import HANGS, environment, refold
 from tests.terminal.terminal import Terminal
 from tests.test_readonly import TRACED, picture, writes
 
@@ -62,11 +61,11 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
             with Terminal(
                 [*_watching(log), *refold("--only", *words)], env=environment(place / "home")
             ) as terminal:
-                terminal.wait("run-2", limit=60)
+                terminal.wait("run-2")
                 terminal.press("ctrl+f", *"ledger", "enter", settle=0.1)
                 terminal.press("down", "escape", "escape", *pressed, settle=0.03)
                 terminal.press(*("escape",) * 4, "ctrl+q", settle=0.1)
-                terminal.ended(30)
+                terminal.ended()
             _check_calls(goal, log, places)
         with goal.attempt(f"{number}: watching a run that grows"):
             _watch(goal, place, places[0], log)
@@ -76,7 +75,7 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
             with goal.attempt(f"{number}: {' '.join(command)}"), _unchanged(places):
                 whole = [*_watching(log), *refold(*command, "--only", *words)]
                 done = subprocess.run(
-                    whole, env=environment(place / "home"), check=False, capture_output=True, timeout=120
+                    whole, env=environment(place / "home"), check=False, capture_output=True, timeout=HANGS
                 )
                 assert done.returncode in {0, 1}, done.stderr
                 if command != ["config"]:
@@ -108,17 +107,15 @@ def _watch(goal: Goal, place: Path, runs: Path, log: Path) -> None:
     lines = path.read_bytes().split(b"\n")
     command = refold("open", path, "--only", "--root", runs)
     with Terminal([*_watching(log), *command], env=environment(place / "home")) as terminal:
-        terminal.wait("run-1", limit=60)
+        terminal.wait("run-1")
         terminal.press("F", "end", settle=0.1)
         for seq in range(len(lines), len(lines) + 5):
             text = b'{"message":{"role":"user","content":[{"type":"text","text":"more %d"}]}}' % seq
             with path.open("ab") as file:
                 file.write(b'{"seq":%d,"protocol":"refold.v1.session.user","user":%b}\n' % (seq, text))
-            end = time.monotonic() + 20
-            while f"{seq}" not in terminal.text and time.monotonic() < end:
-                terminal.pump(0.05)
+            terminal.wait(str(seq))
         terminal.press("escape", "ctrl+q", settle=0.1)
-        terminal.ended(30)
+        terminal.ended()
     _check_calls(goal, log, [runs])
     path.write_bytes(b"\n".join(lines))
     os.utime(path, (1_700_000_000 - 1, 1_700_000_000 - 1))

@@ -15,6 +15,7 @@ import pytest
 from tests.faults import forker
 from tests.faults.scene_fork import SCENARIOS, Scene, succeeded
 from tests.faults.victims import traces
+from tests.terminal.program import HANGS
 
 CALLS = (
     "mkdir", "openat", "fchmod", "fcntl", "flock", "write", "copy_file_range", "fsync", "ftruncate", "rename",
@@ -28,7 +29,7 @@ needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a ch
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
 def _trace(scene: Scene, log: Path) -> list[str]:

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from tests.faults.scene_journal import Scene
 from tests.faults.victims import traces
+from tests.terminal.program import HANGS
 
 CALLS = ("mkdir", "openat", "fchmod", "flock", "write", "fsync", "ftruncate", "unlink")
 FAILPOINTS = ("mkdir", "open", "write", "fsync", "ftruncate")
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
 def _killed(done: subprocess.CompletedProcess[str]) -> bool:

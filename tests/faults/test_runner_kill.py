@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.faults import agent_child as scenes
 from tests.faults.scene_agent import check, keep, prepare
+from tests.terminal.program import HANGS
 
 CHILD = Path(scenes.__file__)
 CALLS = ("write", "fsync", "open", "tool", "model")
@@ -41,7 +42,7 @@ class Children:
         return answer["status"], answer["said"].splitlines()
 
     def end(self) -> None:
-        self._server.communicate(timeout=60)
+        self._server.communicate(timeout=HANGS)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ import pytest
 from tests.faults import session_child as scenes
 from tests.faults.scene_session import Scene
 from tests.faults.victims import traces
+from tests.terminal.program import HANGS
 
 CHILD = Path(__file__).with_name("session_child.py")
 STRACE = shutil.which("strace")
@@ -67,7 +68,7 @@ class Children:
         return answer["status"], answer["said"]
 
     def end(self) -> None:
-        self._server.communicate(timeout=60)
+        self._server.communicate(timeout=HANGS)
 
 
 @pytest.fixture(scope="module")
@@ -129,4 +130,4 @@ def _watching(scene: Scene, *options: str) -> list[str]:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)

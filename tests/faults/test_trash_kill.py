@@ -18,6 +18,7 @@ from tests import generate
 from tests.faults.scene_fork import listed
 from tests.faults.victims import STRACE, traces
 from tests.rivumi_cases import make
+from tests.terminal.program import HANGS
 from tests.test_readonly import picture
 
 from refold.core.keeping import TRASH
@@ -128,7 +129,7 @@ class Scene:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
 def _calls(tmp_path: Path, scenario: str) -> list[str]:

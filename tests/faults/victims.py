@@ -16,9 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from tests.terminal.program import HANGS
+
 STRACE = shutil.which("strace")
 ROOT = Path(__file__).parent.parent.parent
-_LIMIT = 20.0
 
 
 class Ended(NamedTuple):
@@ -66,7 +67,7 @@ class Victims:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.communicate(timeout=60)
+        self._server.communicate(timeout=HANGS)
         self._log.close()
 
     def _tell(self, line: str) -> None:
@@ -94,14 +95,14 @@ class Victims:
             [STRACE, "-qq", "-o", self._log.name, *options, "-p", str(pid)],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        end = time.monotonic() + _LIMIT
+        end = time.monotonic() + HANGS
         while b"TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_bytes():
             assert tracer.poll() is None, "strace did not attach"
             assert time.monotonic() < end, "strace did not attach in time"
             time.sleep(0.0005)
         self._tell("go")
         told = self._answer()
-        tracer.wait(timeout=_LIMIT)
+        tracer.wait(timeout=HANGS)
         return _ended(told, Path(self._log.name).read_text("utf-8", "replace"))
 
     def injected(self, scene: str, directory: Path, fault: Fault) -> Ended:

@@ -12,6 +12,7 @@ from tests.secret_story import secrets
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "data"
+_SMALL = 4096
 WORDS = (
     b'"', b"\\", b"\\u0000", b"\\ud83d", b"\n", b"\r\n", b"\0", b"{", b"}", b"[", b"]", b",", b":", b"-",
     b"null", b"true", b"1e999", b"NaN", b"-0", b"18446744073709551616", b'"seq":', b'"protocol":', b'"meta":',
@@ -34,10 +35,14 @@ def seeds(target: str) -> list[bytes]:
     found = corpus(target)
     if target in {"scan", "decode", "fold"}:
         for style in generate.STYLES:
-            good = b"".join(generate.journal(records=9, style=style, run_id="run"))
-            found.append(good[:30_000])
+            found.append(b"".join(generate.journal(records=9, style=style, run_id="run"))[:30_000])
+            # Of small files ten times as many are tried in the same time.
+            bodies = generate.short_bodies(1)
+            small = b"".join(generate.journal(records=7, style=style, run_id="run", bodies=bodies))
+            found.append(small)
             if target != "fold":
-                found += [damage(kind, 1, good)[:30_000] for kind in KINDS if "deep" not in kind]
+                kinds = [kind for kind in KINDS if "deep" not in kind]
+                found += [made for kind in kinds if len(made := damage(kind, 1, small)) <= _SMALL]
         found += [path.read_bytes() for path in sorted((DATA / "fisk-ai" / "v3").glob("[a-e]*.json"))]
     if target == "redact":
         lines = b"".join(generate.journal(records=6, run_id="run")).split(b"\n")

@@ -226,7 +226,8 @@ def own(data: bytes) -> None:
         assert notes.read(run) is not None
         assert len(list(notes.each())) >= 1
         (_PLACE / "list.cache").write_bytes(data)
-        assert all(page is None or page for page in load_list(_PLACE, {str(_PLACE): 1}))
+        for found in load_list(_PLACE, {str(_PLACE): 1}):
+            assert found is None or len(found[1].rows) == found[1].count
         (_PLACE / "index").mkdir(exist_ok=True)
         (_PLACE / "index" / "1-1.index").write_bytes(data)
         load_index(_PLACE, 1, 1)

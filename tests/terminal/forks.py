@@ -31,7 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from tests.terminal.program import ROOT, environment
+from tests.terminal.program import HANGS, ROOT, environment
 
 _MOST = 1 << 20
 
@@ -92,7 +92,7 @@ class Forks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._socket.close()
-        self._server.wait(60)
+        self._server.wait(HANGS)
 
     def start(
         self,
@@ -128,7 +128,7 @@ class Forks:
         return Forked(reading)
 
     def run(
-        self, *arguments: str | Path, home: Path, limit: float = 60.0
+        self, *arguments: str | Path, home: Path, limit: float = HANGS
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the program without a terminal to its end, as `tests.terminal.program.run` does."""
         with (

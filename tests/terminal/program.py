@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+HANGS = 120.0
+"""Seconds after which what is waited for never comes; so that a hang ends, whatever else the machine does."""
 
 _DROP_FROM_BOUNDING_SET = 24
 _READ_WHATEVER_THE_MODE = (1, 2)
@@ -41,7 +43,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def run(
-    *arguments: str | bytes | Path, home: Path, rights: Callable[[], None] | None = None, limit: float = 60.0
+    *arguments: str | bytes | Path, home: Path, rights: Callable[[], None] | None = None, limit: float = HANGS
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the program without a terminal to its end and give what it printed."""
     return subprocess.run(

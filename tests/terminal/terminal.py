@@ -18,6 +18,7 @@ from typing import Self
 import pyte
 from tests.terminal import wire
 from tests.terminal.forks import Forked
+from tests.terminal.program import HANGS
 
 DEAF_SECONDS = 0.05
 """How long the program takes no keys at its start: `refold.app.main` has the same number."""
@@ -207,7 +208,7 @@ class Terminal:
         while time.monotonic() < end and self.pump(quiet):
             pass
 
-    def wait(self, condition: Callable[[str], bool] | str, *, limit: float = 20.0) -> str:
+    def wait(self, condition: Callable[[str], bool] | str, *, limit: float = HANGS) -> str:
         """Read until the screen fulfils a condition, or shows a text; give the screen.
 
         Raises:
@@ -225,7 +226,18 @@ class Terminal:
             assert time.monotonic() < end, f"waited {limit} s for {condition!r}; screen:\n{self.text}"
         return self.text
 
-    def arrival(self, *texts: str, limit: float = 20.0) -> float:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Take in what comes until a condition holds.
+
+        Raises:
+            AssertionError: It never did.
+        """
+        end = time.monotonic() + HANGS
+        while not condition():
+            assert time.monotonic() < end, f"never: {what}; screen:\n{self.text}"
+            self.pump(0.05)
+
+    def arrival(self, *texts: str, limit: float = HANGS) -> float:
         """Read until one of the texts has come, and draw nothing; give the moment, as `started` does.
 
         Raises:
@@ -260,7 +272,7 @@ class Terminal:
         os.close(self._master)
         self._master = -1
 
-    def ended(self, limit: float = 10.0) -> int:
+    def ended(self, limit: float = HANGS) -> int:
         """Wait for the end and give the exit status, negative for a signal."""
         end = time.monotonic() + limit
         while self.alive:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.terminal.program import HANGS
 
 RUN = "import sys; from refold.app.cli import main; sys.exit(main())"
 
@@ -25,12 +26,12 @@ def test_a_closed_terminal_ends_the_program(size: tuple[int, int], tmp_path: Pat
         os.environ.update(TERM="xterm-256color", HOME=str(tmp_path))
         os.execv(sys.executable, [sys.executable, "-c", RUN, "--only", "--root", str(journals / "v3")])
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    drawn, end = 0, time.monotonic() + 20
+    drawn, end = 0, time.monotonic() + HANGS
     while drawn < 500 and time.monotonic() < end:
         if select.select([fd], [], [], 0.1)[0]:
             drawn += len(os.read(fd, 65536))
     os.close(fd)
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANGS
     ended, status = 0, 0
     while not ended and time.monotonic() < end:
         ended, status = os.waitpid(pid, os.WNOHANG)

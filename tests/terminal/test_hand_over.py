@@ -64,17 +64,17 @@ class Screen:
 
     def hand_over(self, until: str) -> str:
         """Press `r` and Enter, and wait for a text."""
-        self.terminal.wait("stream_info", limit=20)
+        self.terminal.wait("stream_info")
         self.terminal.send("r")
-        self.terminal.wait("Fingerprint", limit=20)
+        self.terminal.wait("Fingerprint")
         self.terminal.wait("ready")
         self.terminal.send("enter")
-        return self.terminal.wait(until, limit=20)
+        return self.terminal.wait(until)
 
     def back(self, outcome: str, added: str = "nothing added yet") -> None:
         """Wait until the screen is back and says how it went; keys are heard again."""
         told = re.compile(f"{re.escape(outcome)} · the run is [a-z-]+ · {re.escape(added)}")
-        self.terminal.wait(lambda screen: told.search(screen) is not None, limit=20)
+        self.terminal.wait(lambda screen: told.search(screen) is not None)
         self.terminal.settle(0.2)
         self.terminal.send("?")
         self.terminal.wait("In a run")
@@ -89,7 +89,7 @@ def screen(home: Path) -> Iterator[Screen]:
     with Terminal(refold("open", run), env=environment(home)) as terminal:
         yield Screen(terminal)
         terminal.send("q")
-        assert terminal.ended(20) == 0
+        assert terminal.ended() == 0
         assert wire.not_restored(bytes(terminal.sent)) == []
 
 
@@ -125,9 +125,9 @@ def test_an_agent_that_fails_gives_the_screen_back(
 
 def test_an_agent_that_is_missing_is_refused_before_the_screen_goes(home: Path, screen: Screen) -> None:
     agent(home, "no-such-agent")
-    screen.terminal.wait("stream_info", limit=20)
+    screen.terminal.wait("stream_info")
     screen.terminal.send("r")
-    screen.terminal.wait("no-such-agent is not installed", limit=20)
+    screen.terminal.wait("no-such-agent is not installed")
     screen.terminal.send("enter")
     screen.terminal.settle(0.3)
     assert "refused" in screen.terminal.text

@@ -31,9 +31,9 @@ def test_every_dialog_over_every_payload(store: Path, tmp_path: Path, size: tupl
     env = environment(tmp_path, PYTHONPATH=str(store))
     for path in [*runs, store / "all.json", store / "broken.json"]:
         with Terminal(refold("open", path), env=env, columns=size[0], rows=size[1]) as terminal:
-            terminal.wait(path.stem[:4], limit=30)
+            terminal.wait(path.stem[:4])
             terminal.send("r")
-            terminal.wait("esc back", limit=30)
+            terminal.wait("esc back")
             terminal.settle(0.3)
             terminal.press("pagedown", "end", "home", settle=0.03)
             if "agent" in terminal.text:
@@ -45,12 +45,12 @@ def test_every_dialog_over_every_payload(store: Path, tmp_path: Path, size: tupl
             terminal.press("escape", settle=0.1)
             terminal.press("end", "(", "(", ")", settle=0.03)
             terminal.send("f")
-            terminal.wait("esc back", limit=30)
+            terminal.wait("esc back")
             terminal.settle(0.2)
             terminal.press("(", "(", ")", "pagedown", "end", settle=0.03)
             terminal.press("escape", settle=0.1)
             terminal.send("l")
-            terminal.wait("seq it was forked after", limit=30)
+            terminal.wait("seq it was forked after")
             terminal.settle(0.3)
             terminal.press("down", "down", "end", "home", settle=0.03)
             terminal.press("escape", "escape", "escape", settle=0.1)

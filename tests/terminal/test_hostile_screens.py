@@ -66,11 +66,11 @@ def left(terminal: Terminal, *, copies: bool = False) -> None:
 @each("all", "broken", "directory")
 def test_what_opens_from_a_run(state: Path, tmp_path: Path, name: str, size: tuple[int, int]) -> None:
     with opened(tmp_path, size, "open", name) as terminal:
-        terminal.wait("step", limit=30)
+        terminal.wait("step")
         terminal.settle(0.3)
         terminal.press("home", "2", "3", "4", "5", "1", "end", settle=0.1)
         terminal.send("d")
-        terminal.wait("post-mortem", limit=30)
+        terminal.wait("post-mortem")
         terminal.settle(0.6)
         terminal.press("pagedown", "pagedown", "end", "home", settle=0.05)
         for key in ("s", "m"):
@@ -92,11 +92,11 @@ def test_what_opens_from_a_run(state: Path, tmp_path: Path, name: str, size: tup
 @pytest.mark.parametrize("size", [LARGE, SMALL] if HEAVY else [LARGE], ids=str)
 def test_what_opens_from_the_list(state: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     with opened(tmp_path, size) as terminal:
-        terminal.wait("4 runs", limit=30)
+        terminal.wait("4 runs")
         terminal.settle(0.3)
         terminal.press("end", "home", "space", "down", "space", settle=0.05)
         terminal.send("c")
-        terminal.wait("difference", limit=30)
+        terminal.wait("difference")
         terminal.settle(0.3)
         terminal.press("}", "}", "tab", "{", "pagedown", "end", "home", settle=0.05)
         terminal.press("escape", settle=0.2)
@@ -105,7 +105,7 @@ def test_what_opens_from_the_list(state: Path, tmp_path: Path, size: tuple[int, 
             terminal.press("end", "home", settle=0.05)
             terminal.press("escape", settle=0.2)
         terminal.send("x")
-        terminal.wait("esc back", limit=30)
+        terminal.wait("esc back")
         terminal.settle(0.2)
         terminal.send("enter")
         terminal.settle(0.5)
@@ -117,9 +117,9 @@ def test_what_opens_from_the_list(state: Path, tmp_path: Path, size: tuple[int, 
 @pytest.mark.parametrize("size", [LARGE, SMALL] if HEAVY else [SMALL], ids=str)
 def test_the_search_of_all_runs(state: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     with opened(tmp_path, size) as terminal:
-        terminal.wait("4 runs", limit=30)
+        terminal.wait("4 runs")
         terminal.send("\x06", *"a b")
-        terminal.wait("hits", limit=30)
+        terminal.wait("hits")
         terminal.settle(0.4)
         terminal.press("enter", settle=0.2)
         terminal.press("down", "down", "end", "home", settle=0.1)
@@ -133,7 +133,7 @@ def test_the_lists_in_which_one_is_chosen(
     state: Path, tmp_path: Path, name: str, size: tuple[int, int]
 ) -> None:
     with opened(tmp_path, size, name) as terminal:
-        terminal.wait("enter", limit=30)
+        terminal.wait("enter")
         terminal.settle(0.4)
         terminal.press("down", "up", "enter", settle=0.4)
         terminal.press("pagedown", "end", "home", "f", settle=0.3)

@@ -18,7 +18,7 @@ import pytest
 from tests.generate import STYLES, Style
 from tests.terminal import hostile, wire
 from tests.terminal.payloads import CLIPBOARD, PAYLOADS, TITLE
-from tests.terminal.program import environment, refold, run
+from tests.terminal.program import HANGS, environment, refold, run
 from tests.terminal.terminal import Terminal
 
 HEAVY = bool(os.environ.get("REFOLD_HEAVY"))
@@ -81,7 +81,7 @@ def test_the_list_and_its_previews(stores: dict[Style, Path], home: Path, style:
     with Terminal(
         refold("--only", "--root", stores[style]), env=environment(home), columns=size[0], rows=size[1]
     ) as terminal:
-        terminal.wait("242 runs", limit=30)
+        terminal.wait("242 runs")
         terminal.settle(0.3)
         terminal.press("home")
         for _ in range(len(PAYLOADS) * 2 + 4 if HEAVY or style == "native" else 12):
@@ -95,7 +95,7 @@ def test_the_list_and_its_previews(stores: dict[Style, Path], home: Path, style:
 def test_what_is_typed_and_pasted_is_text_too(stores: dict[Style, Path], home: Path) -> None:
     texts = list(PAYLOADS.values()) if HEAVY else list(PAYLOADS.values())[::12]
     with Terminal(refold("--only", "--root", stores["native"]), env=environment(home)) as terminal:
-        terminal.wait("242 runs", limit=30)
+        terminal.wait("242 runs")
         for text in texts:
             type_into(
                 terminal, "/", PASTE.format(text.replace("\x1b", "").encode("utf-8", "replace").decode())
@@ -104,7 +104,7 @@ def test_what_is_typed_and_pasted_is_text_too(stores: dict[Style, Path], home: P
             type_into(terminal, "/", *filter_)
         leave(terminal, typed=True)
     with Terminal(refold("open", stores["native"] / "all.json"), env=environment(home)) as terminal:
-        terminal.wait("all", limit=30)
+        terminal.wait("all")
         for text in ("[/nope]", "999999999999999999999999", "#7", "\u202e", "0x1"):
             type_into(terminal, ":", PASTE.format(text))
             type_into(terminal, "/", PASTE.format(text))
@@ -114,7 +114,7 @@ def test_what_is_typed_and_pasted_is_text_too(stores: dict[Style, Path], home: P
 @pytest.mark.parametrize("style", STYLES)
 def test_a_run_of_all_payloads_in_every_pane(stores: dict[Style, Path], home: Path, style: Style) -> None:
     with Terminal(refold("open", stores[style] / "all.json"), env=environment(home)) as terminal:
-        terminal.wait("all", limit=30)
+        terminal.wait("all")
         terminal.settle(0.2)
         terminal.press("home")
         look_around(terminal)
@@ -135,7 +135,7 @@ def test_each_run_opens_by_itself(stores: dict[Style, Path], home: Path) -> None
     share = paths if HEAVY else paths[:: len(paths) // 5]
     for path in share:
         with Terminal(refold("open", path), env=environment(home)) as terminal:
-            terminal.wait(path.stem[:4], limit=30)
+            terminal.wait(path.stem[:4])
             look_around(terminal)
             terminal.press("down", "3", "down", "2", "end", settle=0.02)
             leave(terminal)
@@ -147,7 +147,7 @@ def test_a_broken_run_and_hostile_file_names(stores: dict[Style, Path], home: Pa
     for path in [stores["native"] / "broken.json", *share]:
         with Terminal(refold("open", os.fsencode(path)), env=environment(home)) as terminal:
             terminal.settle(0.3)
-            terminal.wait(lambda screen: len(screen) > 200, limit=10)
+            terminal.wait(lambda screen: len(screen) > 200)
             look_around(terminal)
             for _ in range(20 if path.name == "broken.json" else 2):
                 terminal.press("down", "4", "down", "5", "1", settle=0.015)
@@ -233,7 +233,7 @@ def test_in_tmux_title_clipboard_and_keys_stay_ours(stores: dict[Style, Path], h
         tmux("kill-server", check=False)
 
 
-def _until(condition: object, limit: float = 20.0) -> None:
+def _until(condition: object, limit: float = HANGS) -> None:
     assert callable(condition)
     end = time.monotonic() + limit
     while not condition():

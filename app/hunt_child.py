@@ -1,7 +1,8 @@
-"""The process that looks for a regular expression in the records of a run.
+"""The process that looks for a regular expression, or for words, in the records of a run.
 
 An expression can take longer than anybody waits, on few characters, and nothing can stop it from another
-thread. Here an alarm does, after a second on one record.
+thread. Here an alarm does, after a second on one record. Words are found as by the search of all runs: for
+that records are taken apart, and a large one takes longer than a screen may wait.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from refold.app.own_child import Parent
 from refold.core.errors import StoreError
 from refold.core.records import Json
+from refold.core.search_record import read_line
+from refold.core.search_text import QueryError, parse_query
 from refold.core.store.files import open_regular
+from refold.core.store.search_source import LONGEST as LINE
 from refold.core.texts import Crowded, decoded, readable_texts
 
 LIMIT: Final = 1.0
@@ -39,7 +43,9 @@ class Task(msgspec.Struct, frozen=True):
     file: str
     device: int
     inode: int
-    expression: str
+    expression: str | None = None
+    words: str | None = None
+    """A query of the search of all runs, where there is no expression."""
 
 
 class Spans(msgspec.Struct, frozen=True):
@@ -52,11 +58,15 @@ class Matches(msgspec.Struct, frozen=True):
     """What was found in them."""
 
     found: list[tuple[int, list[str]]] = []
-    """The items that match, and what the expression matched in each."""
+    """The items that match, and what an expression matched in each."""
     slow: int | None = None
     """The item on which it took too long; nothing after it was looked at."""
     problem: str = ""
     """Why nothing can be looked for."""
+
+
+_Finds: TypeAlias = "Callable[[int, int, int], list[str] | None]"
+"""Looks at a record in an open file, from its first byte to behind its last; None where it is no match."""
 
 
 class _TooLong(Exception):
@@ -87,10 +97,11 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _ring)
     problem = ""
     fd = -1
+    finds: _Finds = _nothing
     try:
         signal.setitimer(signal.ITIMER_REAL, LIMIT)
-        pattern = compiled(task.expression)
-    except ValueError as error:
+        finds = _by_words(task.words or "") if task.expression is None else _by_expression(task.expression)
+    except (ValueError, QueryError) as error:
         problem = str(error)
     except _TooLong:
         problem = f"/{task.expression}/ takes too long to be understood"
@@ -106,20 +117,54 @@ def main() -> None:
             problem = str(error)
     _say(parent, Matches(problem=problem))
     while not problem:
-        _say(parent, _look(fd, pattern, msgspec.convert(parent.hear(), Spans)))
+        _say(parent, _look(fd, finds, msgspec.convert(parent.hear(), Spans)))
     parent.hear()
 
 
-def _look(fd: int, pattern: re.Pattern[str], task: Spans) -> Matches:
+def _nothing(fd: int, start: int, end: int) -> None:
+    del fd, start, end
+
+
+def _by_words(words: str) -> _Finds:
+    """Give what finds the records that a query of the search of all runs finds.
+
+    Raises:
+        QueryError: there is no word in it.
+    """
+    query = parse_query(words)
+
+    def finds(fd: int, start: int, end: int) -> list[str] | None:
+        line = os.pread(fd, min(end - start, LINE), start)
+        return [] if query.possible(line) and query.match(read_line(line).texts) is not None else None
+
+    return finds
+
+
+def _by_expression(expression: str) -> _Finds:
+    """Give what finds the records that an expression matches, each within the time that it has.
+
+    Raises:
+        ValueError: it is none.
+    """
+    pattern = compiled(expression)
+
+    def finds(fd: int, start: int, end: int) -> list[str] | None:
+        data = os.pread(fd, min(end - start, LONGEST), start)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT)
+        texts = _matches(pattern, data)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return texts or None
+
+    return finds
+
+
+def _look(fd: int, finds: _Finds, task: Spans) -> Matches:
     found: list[tuple[int, list[str]]] = []
     item = -1
     try:
         for item, start, end in task.spans:
-            data = os.pread(fd, min(end - start, LONGEST), start)
-            signal.setitimer(signal.ITIMER_REAL, LIMIT)
-            texts = _matches(pattern, data)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            if texts:
+            texts = finds(fd, start, end)
+            if texts is not None:
                 found.append((item, texts))
     except _TooLong:
         return Matches(found, slow=item)

@@ -1,4 +1,4 @@
-"""A regular expression found in one run, by a process that can be stopped."""
+"""A regular expression, or words, found in one run by a process that can be stopped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Final
 
 import msgspec
 
+from refold.app.hunt_child import Matches, Spans, Task
 from refold.app.own_child import OwnChild
 from refold.app.present.find import Hits
-from refold.app.regex_child import Matches, Spans, Task
 from refold.core.records import Json
+from refold.core.search import expression_of, words_of
+from refold.core.search_text import QueryError, parse_query
 from refold.core.store.reader import RunReader
 
 _CHUNK: Final = 131_072
@@ -25,23 +27,30 @@ _MARKED: Final = 100_000
 """In so many records what was matched is marked."""
 
 
-class RegexHunt(Hits):
-    """One search. What it matched is marked where it stands: the expression itself is never run here."""
+class ChildHunt(Hits):
+    """One search. What it matched is marked where it stands: an expression itself is never run here."""
 
-    def __init__(self, reader: RunReader, query: str, expression: str, start: int) -> None:
-        """Look for an expression.
+    def __init__(self, reader: RunReader, query: str, start: int) -> None:
+        """Look for an expression, or for words as the search of all runs does.
 
         Args:
             reader: The run.
-            query: What was typed.
-            expression: The expression in it.
+            query: What was typed: `/an expression/` or `words: some words`.
             start: The item to begin at; the search goes on to the end and then from the beginning.
         """
         super().__init__(query)
         self.problem = ""
         """Why the search ended early."""
         self._reader = reader
-        self._expression = expression
+        self._expression = expression_of(query)
+        self._words = words_of(query)
+        self._marks: re.Pattern[str] | None = None
+        """What is marked of the words; None while an expression is looked for."""
+        if self._expression is None:
+            try:
+                self._marks = parse_query(self._words or "").marks
+            except QueryError as error:
+                self.problem = f"{error}: {error.remedy}"
         self._start = start
         self._upto = 0
         self._texts: dict[int, list[str]] = {}
@@ -55,13 +64,23 @@ class RegexHunt(Hits):
 
     def pattern_at(self, item: int) -> re.Pattern[str] | None:
         """Give the texts that were matched in an item, as far as they are known."""
-        texts = self._texts.get(item) if self.place(item) is not None else None
+        if self.place(item) is None:
+            return None
+        if self._marks is not None:
+            return self._marks
+        texts = self._texts.get(item)
         if not texts:
             return None
         return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
 
+    def pattern_beside(self, item: int) -> re.Pattern[str] | None:
+        """Give what is marked beside the rows: words also where not all of them stand."""
+        return self.pattern_at(item) if self._marks is None else self._marks
+
     async def work(self, changed: Callable[[], None]) -> None:
         """Look at what is outstanding; `changed` is called after each piece."""
+        if self.problem:
+            return
         try:
             if self._child is None:
                 self._child = await self._begin()
@@ -79,9 +98,9 @@ class RegexHunt(Hits):
             raise
 
     async def _begin(self) -> OwnChild:
-        child = self._child = OwnChild.start("refold.app.regex_child")
+        child = self._child = OwnChild.start("refold.app.hunt_child")
         device, inode = self._reader.identity
-        child.tell(_plain(Task(str(self._reader.file), device, inode, self._expression)))
+        child.tell(_plain(Task(str(self._reader.file), device, inode, self._expression, self._words)))
         await self._take(child)
         return child
 
@@ -99,7 +118,7 @@ class RegexHunt(Hits):
             return
         for item, texts in said.found:
             self._add(item)
-            if len(self._texts) < _MARKED or item in self._texts:
+            if texts and (len(self._texts) < _MARKED or item in self._texts):
                 self._texts[item] = texts
         self.problem = said.problem
         if said.slow is not None:
