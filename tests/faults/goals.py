@@ -108,7 +108,7 @@ def added(earlier: Sequence[Goal], later: Sequence[Goal]) -> list[Goal]:
                 # Of a time or a size the greatest counts, anything else was counted.
                 goal.notes[name] = (
                     max(goal.notes.get(name, 0), number)
-                    if name.startswith(("ms ", "MB "))
+                    if name.startswith(("ms ", "MB ", "KB "))
                     else (goal.notes.get(name, 0) + number)
                 )
         found[goal.name, goal.what] = goal

@@ -42,7 +42,7 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
             for name, until in shared_out(shuffled(NAMES, seed), goal.until):
                 _scene(goal, victims, directory, name, share, seed, until)
 
-        goal = Goal("G2", "states after a power failure, each opened", seed=seed)
+        goal = Goal("G2", "states after a power failure, each opened", seed=seed, asked=20_000)
         yield from carry_out([(goal, states)], seconds)
 
 

@@ -52,15 +52,18 @@ FIRST = b'{"seq":1,'
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Damage runs in every way, flip their bits, salvage and fork them."""
     whats = (
-        ("G4", f"{len(KINDS)} kinds of damage: code, place, what is allowed", _kinds),
-        ("G5", "single bits of a run of five records flipped", _flips),
-        ("G6", "runs with up to five damages, salvaged", _salvages),
-        ("G8", "forks held against the prefix of their parent", _forks),
+        ("G4", f"{len(KINDS)} kinds of damage: code, place, what is allowed", _kinds, 900),
+        ("G5", "single bits of a run of five records flipped", _flips, 8_544),
+        ("G6", "runs with up to five damages, salvaged", _salvages, 0),
+        ("G8", "forks held against the prefix of their parent", _forks, 10_000),
     )
     with scratch() as directory:
         work: list[Work] = [
-            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
-            for name, what, act in whats
+            (
+                Goal(name, what, 0, seed, asked),
+                functools.partial(act, directory=directory, share=share),
+            )
+            for name, what, act, asked in whats
         ]
         yield from carry_out(work, seconds)
 

@@ -38,9 +38,9 @@ MOST_TOUCHED = 0.02
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Export, and read what came out."""
     whats = (
-        ("G18", "exports that parse and hold nothing live", _parse, EXPORTS),
-        ("G18", "secrets of 500 kinds of text that left in no export", _leak, LEAKY),
-        ("G18", "texts without a secret that stay as they are", _clean, CLEAN),
+        ("G18", "exports that parse and hold nothing live", _parse, EXPORTS, 100_000),
+        ("G18", "secrets of 500 kinds of text that left in no export", _leak, LEAKY, 500),
+        ("G18", "texts without a secret that stay as they are", _clean, CLEAN, 0),
     )
     # A number of five thousand digits is JSON, whatever the interpreter thinks of it.
     most_digits = sys.get_int_max_str_digits()
@@ -48,8 +48,11 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     try:
         with scratch() as directory:
             work: list[Work] = [
-                (Goal(name, what, seed=seed), functools.partial(act, directory=directory, most=most[share]))
-                for name, what, act, most in whats
+                (
+                    Goal(name, what, 0, seed, asked),
+                    functools.partial(act, directory=directory, most=most[share]),
+                )
+                for name, what, act, most, asked in whats
             ]
             yield from carry_out(work, seconds)
     finally:

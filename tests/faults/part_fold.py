@@ -57,8 +57,8 @@ print(count, digest.hexdigest())
 
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Fold prefixes in every way."""
-    step = Goal("G9", "prefixes folded step by step and at once", seed=seed)
-    shown = Goal("G9", "prefixes as the screen folds them and from their bytes", seed=seed)
+    step = Goal("G9", "prefixes folded step by step and at once", 0, seed, 1_000_000)
+    shown = Goal("G9", "prefixes as the screen folds them and from their bytes", 0, seed, 1_000_000)
     apart = Goal("G9", "prefixes folded in three processes of different hashes", seed=seed)
     with scratch() as directory:
         path = directory / "run.json"

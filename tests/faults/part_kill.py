@@ -43,7 +43,7 @@ def calls(victims: Victims, name: str, directory: Path) -> Counter[str]:
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Kill children of every scene, from outside where strace may and by their own hand."""
     with scratch() as directory, Victims() as victims:
-        outside = Goal("G1", "writers killed before a system call, by strace", seed=seed)
+        outside = Goal("G1", "writers killed before a system call, by strace", seed=seed, asked=5_000)
         inside = Goal("G1", "writers killed by their own hand, some half way through a write", seed=seed)
         work: list[Work] = [(inside, lambda goal: _by_failpoint(goal, victims, directory, share))]
         if traces():

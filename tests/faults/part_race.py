@@ -148,15 +148,18 @@ print(json.dumps({"said": said, "refused": refused, "done": done}), flush=True)
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Let them race."""
     whats = (
-        ("G16", "tries to hold one lock, its file taken away and replaced", _locks),
-        ("G16", "records of three writers at once, read beside them", _writers),
-        ("G16", "appends, repairs, forks, salvages and lists of one run by four at once", _hands),
-        ("G13", "files changed, cut, replaced, removed while they are read", _changes),
+        ("G16", "tries to hold one lock, its file taken away and replaced", _locks, 100_000),
+        ("G16", "records of three writers at once, read beside them", _writers, 0),
+        ("G16", "appends, repairs, forks, salvages and lists of one run by four at once", _hands, 0),
+        ("G13", "files changed, cut, replaced, removed while they are read", _changes, 0),
     )
     with scratch() as directory:
         work: list[Work] = [
-            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
-            for name, what, act in whats
+            (
+                Goal(name, what, 0, seed, asked),
+                functools.partial(act, directory=directory, share=share),
+            )
+            for name, what, act, asked in whats
         ]
         yield from carry_out(work, seconds)
 

@@ -31,16 +31,24 @@ ENDS: dict[Share, int] = {"ci": 1, "quick": 2, "long": 60}
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Kill the screen, end it in every way, and watch what it does to what it only reads."""
     whats = [
-        ("G1", f"the full screen killed in {len(ACTS)} acts: fork, trash, notes, export, repair ...", kills),
-        ("G19", "ends of the full screen: by signals, by keys, by a fault", _ends),
+        (
+            "G1",
+            f"the full screen killed in {len(ACTS)} acts: fork, trash, notes, export, repair ...",
+            kills,
+            2_000,
+        ),
+        ("G19", "ends of the full screen: by signals, by keys, by a fault", _ends, 500),
     ]
-    whats.append(("G7", "looks at damaged runs, held against hashed trees", actions))
+    whats.append(("G7", "looks at damaged runs, held against hashed trees", actions, 100_000))
     if traces():
-        whats.append(("G7", "looking round, seen by strace: nothing changes a run", reads))
+        whats.append(("G7", "looking round, seen by strace: nothing changes a run", reads, 0))
     with scratch() as directory:
         work: list[Work] = [
-            (Goal(name, what, seed=seed), functools.partial(act, directory=directory, share=share))
-            for name, what, act in whats
+            (
+                Goal(name, what, 0, seed, asked),
+                functools.partial(act, directory=directory, share=share),
+            )
+            for name, what, act, asked in whats
         ]
         yield from carry_out(work, seconds)
 

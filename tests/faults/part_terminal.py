@@ -7,6 +7,7 @@ taken apart. No query of a terminal was answered, no title was set, no fault is 
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import random
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from rich.cells import cell_len
 from tests import generate
 from tests.conversation_story import chat
 from tests.faults.goals import Goal, Share, Work, carry_out
@@ -24,7 +26,14 @@ from tests.terminal import hostile, wire
 from tests.terminal.payloads import PAYLOADS
 from tests.terminal.program import environment, refold, run
 from tests.terminal.terminal import Terminal
+from textual.screen import Screen
 
+from refold.app import safe
+from refold.app.gate import FORBIDDEN
+from refold.app.lines import Cell
+from refold.app.main import RefoldApp
+from refold.app.settings import Settings
+from refold.app.widgets.painting import Painter
 from refold.core.store.notes import NotesStore
 
 SESSIONS: dict[Share, int] = {"ci": 1, "quick": 3, "long": 1000}
@@ -32,6 +41,9 @@ KEYS: dict[Share, int] = {"ci": 2, "quick": 8, "long": 14}
 """Keys that are pressed on each screen, after those that lead there."""
 SCREENS_OF: dict[Share, int] = {"ci": 12, "quick": 99, "long": 99}
 """Screens of one session, drawn by lot."""
+POINTS: dict[Share, int] = {"ci": 64, "quick": 1, "long": 1}
+"""One stretch of 256 code points of so many is shown."""
+DRAWN: dict[Share, int] = {"ci": 2_000, "quick": 100_000, "long": 1_000_000}
 SIZES = ((120, 40), (80, 24), (60, 20), (200, 60), (40, 10))
 BRACKETS = "[[[]]]//@=$#(){}'\"\\:, abc.x1\n"
 
@@ -88,17 +100,29 @@ SCREENS: dict[str, Tour] = {
 
 def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
     """Walk over hostile stores."""
-    whats: tuple[tuple[str, str, Callable[[random.Random], list[str]]], ...] = (
-        ("G11", f"keys on {len(SCREENS)} screens and dialogs full of {len(PAYLOADS)} payloads", _payloads),
-        ("G12", "keys on the same screens full of random brackets", _brackets),
+    whats: tuple[tuple[str, str, int, Callable[[random.Random], list[str]]], ...] = (
+        (
+            "G11",
+            f"keys on {len(SCREENS)} screens and dialogs full of {len(PAYLOADS)} payloads",
+            100_000,
+            _payloads,
+        ),
+        ("G12", "keys on the same screens full of random brackets", 0, _brackets),
     )
     with scratch() as directory:
         work: list[Work] = [
             (
-                Goal(name, what, seed=seed),
+                Goal(name, what, 0, seed, asked),
                 functools.partial(_walk, directory=directory, share=share, texts_of=texts_of),
             )
-            for name, what, texts_of in whats
+            for name, what, asked, texts_of in whats
+        ]
+        points = Goal("G11", "code points, each as it is shown and as wide as it says", seed=seed)
+        drawn = Goal("G12", "random brackets, drawn as the lines of every screen are", seed=seed)
+        points.asked, drawn.asked = 0x110000, 1_000_000
+        work += [
+            (points, functools.partial(_code_points, step=POINTS[share])),
+            (drawn, functools.partial(_drawn, most=DRAWN[share])),
         ]
         yield from carry_out(work, seconds)
 
@@ -109,6 +133,37 @@ def _payloads(rng: random.Random) -> list[str]:
 
 def _brackets(rng: random.Random) -> list[str]:
     return ["".join(rng.choices(BRACKETS, k=rng.randint(2, 40))) for _ in range(150)]
+
+
+def _code_points(goal: Goal, step: int) -> None:
+    """Show each character by itself: what comes out is drawn, as wide as it says, and shown as it is."""
+    for start in range(256 * (goal.seed % step), 0x110000, 256 * step):
+        with goal.attempt(f"U+{start:04X} and those after it"):
+            for character in map(chr, range(start, start + 256)):
+                shown = safe.line(f"a{character}b")
+                assert FORBIDDEN.search(shown) is None, ascii(character)
+                assert cell_len(shown) == safe.width(shown), ascii(character)
+                assert safe.line(shown) == shown, ascii(character)
+            goal.tries += 255
+
+
+def _drawn(goal: Goal, most: int) -> None:
+    """Draw random brackets through the one place that draws: nothing in them is read as markup."""
+    rng = random.Random(goal.seed)
+
+    async def draw() -> None:
+        app = RefoldApp(Settings((), Path("/nonexistent"), None, Path("/nonexistent")), Screen)
+        async with app.run_test(notifications=True):
+            painter = Painter(app.screen)
+            while goal.tries < most and not goal.over:
+                text = "".join(rng.choices(BRACKETS, k=rng.randint(2, 40)))
+                with goal.attempt(repr(text)):
+                    shown = safe.line(text)
+                    strip = painter.strip((Cell(shown, "strong"),), 60)
+                    assert strip.text == safe.fit(shown, 60), strip.text
+                    assert not any(segment.style and segment.style.link for segment in strip)
+
+    asyncio.run(draw())
 
 
 def _walk(goal: Goal, directory: Path, share: Share, texts_of: Callable[[random.Random], list[str]]) -> None:

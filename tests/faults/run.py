@@ -46,6 +46,7 @@ PARTS = (
     "export",
     "terminal",
     "watch",
+    "scale",
     "fuzz",
 )
 

@@ -24,6 +24,7 @@ TRIES = {
     "terminal": 100,
     "watch": 25,
     "resume": 300,
+    "scale": 20,
 }
 """By part: what has to be tried at least."""
 needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a child here")
@@ -44,6 +45,7 @@ needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a ch
             "terminal",
             "watch",
             "resume",
+            "scale",
         ),
         pytest.param("crash", marks=needs_strace),
     ],
