@@ -29,7 +29,7 @@ from tests.terminal.terminal import Terminal
 from textual.screen import Screen
 
 from refold.app import safe
-from refold.app.gate import FORBIDDEN
+from refold.app.forbidden import FORBIDDEN
 from refold.app.lines import Cell
 from refold.app.main import RefoldApp
 from refold.app.settings import Settings

@@ -4,6 +4,7 @@
     python -m tests.faults.run --long               everything, some hours on two processors
     python -m tests.faults.run --long --budget 300  of that so much as goes into 300 seconds for each part
     python -m tests.faults.run --long --minutes 60  of that so much as goes into an hour for all of them
+    python -m tests.faults.run --at-once 2          from two seeds at the same time, on as many processors
     python -m tests.faults.run kill crash           some of it
     python -m tests.faults.run --into FILE          the figures go to those in a file; the table shows both
     python -m tests.faults.run --told --into FILE   what lies there, and nothing is tried
@@ -24,7 +25,9 @@ import importlib
 import json
 import math
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,21 +37,10 @@ from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown,
 README = Path(__file__).parent.parent.parent / "README.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 PARTS = (
-    "resume",
-    "kill",
-    "errors",
-    "crash",
-    "damage",
-    "tail",
-    "fold",
-    "race",
-    "screen",
-    "export",
-    "terminal",
-    "watch",
-    "scale",
-    "fuzz",
-)
+    "tail", "damage", "errors", "crash", "race", "fold", "scale", "watch", "kill", "resume", "export",
+    "screen", "terminal", "fuzz",
+)  # fmt: skip
+"""Those that come to an end first: what they leave of a time is for those that could go on for ever."""
 
 
 def measure(name: str, share: Share, seed: int, seconds: float = math.inf) -> Iterator[Goal]:
@@ -78,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="for each part")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="N", help="for all parts")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="seeds, from this one on")
     parser.add_argument("--into", type=Path, metavar="FILE", help="add the figures to those in a file")
     parser.add_argument(
         "--told", action="store_true", help="try nothing, show what lies in the file of --into"
@@ -86,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    if given.at_once > 1:
+        return _at_once(given, sys.argv[1:] if arguments is None else arguments)
     goals: list[Goal] = []
     failed = False
     if given.told and given.into:
@@ -97,6 +92,23 @@ def main(arguments: list[str] | None = None) -> int:
             failed = failed or bool(goal.failures)
             goals = _kept(goals, [goal], given.into)
         sys.stderr.write(f"{name}: {time.monotonic() - started:.0f} s\n")
+    sys.stdout.write(table(goals) + "\n")
+    if given.readme:
+        write_readme(goals, given.share)
+    return 1 if failed else 0
+
+
+def _at_once(given: argparse.Namespace, arguments: list[str]) -> int:
+    """Do what is asked in a process for each of some seeds, and show what all of them came to."""
+    with tempfile.TemporaryDirectory() as directory:
+        into = given.into or Path(directory) / "figures"
+        command = [sys.executable, "-m", __spec__.name, *arguments, "--at-once", "1", "--into", str(into)]
+        children = [
+            subprocess.Popen([*command, "--seed", str(seed)], stdout=subprocess.DEVNULL)
+            for seed in range(given.seed, given.seed + given.at_once)
+        ]
+        failed = sum(child.wait() != 0 for child in children)
+        goals = from_json(json.loads(into.read_bytes()))
     sys.stdout.write(table(goals) + "\n")
     if given.readme:
         write_readme(goals, given.share)

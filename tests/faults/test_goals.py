@@ -91,6 +91,15 @@ def test_what_lies_in_a_file_is_told_again(tmp_path: Path, capsys: pytest.Captur
     assert "G0    tries; 7 seen  1,234                0     5" in capsys.readouterr().out
 
 
+def test_two_seeds_at_once_are_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    assert main(["tail", "--share", "ci", "--at-once", "2", "--seed", "5", "--into", str(file)]) == 0
+    (goal,) = from_json(json.loads(file.read_bytes()))
+    assert goal.seeds == (5, 6)
+    assert goal.tries >= 2 * TRIES["tail"]
+    assert f"{goal.tries:,}" in capsys.readouterr().out
+
+
 def test_a_part_ends_with_its_time() -> None:
     def forever(goal: Goal) -> None:
         while not goal.over:
