@@ -7,7 +7,7 @@ end of the run, and how many that were is part of the answer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -79,6 +79,10 @@ class Limit(NamedTuple):
     used: int
     most: int
     """0 for no limit."""
+    spoken: Callable[[int], str] = "{:,}".format
+    """How both are said."""
+    note: str = ""
+    """What else a reader has to know of the count."""
 
 
 def look_for(timeline: Timeline, source: CallSource, limits: Sequence[Limit]) -> Iterator[Patterns | None]:
@@ -144,12 +148,17 @@ def limits_of(timeline: Timeline, saved: Fingerprint, *, chat: bool) -> tuple[Li
 
 def _budget(timeline: Timeline, limits: Sequence[Limit]) -> Iterator[Pattern]:
     last = timeline.last_seq
-    for what, used, most in limits:
-        if most > 0 and used >= most:
-            yield Pattern("budget", f"{used:,} of {most:,} {what} are used: nothing is left", _one(last))
-        elif most > 0 and used >= _NEARLY * most:
-            share = int(100 * used / most)
-            yield Pattern("budget", f"{used:,} of {most:,} {what} are used ({share} %)", _one(last))
+    for limit in limits:
+        if limit.most <= 0 or limit.used < _NEARLY * limit.most:
+            continue
+        used, most = limit.spoken(limit.used), limit.spoken(limit.most)
+        if limit.used > limit.most:
+            said = f"{used} {limit.what} are used: the limit of {most} is passed"
+        elif limit.used == limit.most:
+            said = f"{used} of {most} {limit.what} are used: nothing is left"
+        else:
+            said = f"{used} of {most} {limit.what} are used ({int(100 * limit.used / limit.most)} %)"
+        yield Pattern("budget", said + (f"; {limit.note}" if limit.note else ""), _one(last))
 
 
 def _one(seq: int | None) -> tuple[int, ...]:

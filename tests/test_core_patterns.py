@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.rivumi_cases import edit, make
 
+from refold.app.session_postmortem import limits_of_run
 from refold.core.calls_made import JournalCalls
 from refold.core.patterns import DECODED, Patterns, limits_of, look_for
 from refold.core.records import MetaRecord
+from refold.core.rivumi.patterns import EventCalls
 from refold.core.store.reader import RunReader
 
 Turn = tuple[str, dict[str, object], str, bool]
@@ -150,11 +154,41 @@ def test_growth_without_progress(tmp_path: Path) -> None:
         (1000, ""),
         (440, "404 of 440 tokens of the budget are used (91 %)"),
         (404, "404 of 404 tokens of the budget are used: nothing is left"),
+        (300, "404 tokens of the budget are used: the limit of 300 is passed"),
     ],
 )
 def test_the_budget(tmp_path: Path, budget: int, expected: str) -> None:
     turns: list[Turn] = [("f", {"n": n}, "ok", False) for n in range(4)]
     assert said(run_of(tmp_path, turns, budget=budget)).get("budget", ("", ()))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (
+            11_538,
+            "3.2 h of its time are used: the limit of 15 min is passed; its own program counts the time",
+        ),
+        (830, "14 min of 15 min of its time are used (92 %); its own program counts the time since it died"),
+        (100, ""),
+    ],
+)
+def test_the_time_of_a_run_directory_is_said_as_people_do(
+    tmp_path: Path, seconds: int, expected: str
+) -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    path = make("04-tail-tool-started", tmp_path)
+    began = (now - timedelta(seconds=seconds)).isoformat()
+    edit(path / "session.json", lambda o: o.update(active_started_at=began, active_wall_time_seconds=0.0))
+    with RunReader.open(path) as reader:
+        timeline = reader.index_all()
+        assert reader.session is not None
+        limits = limits_of_run(reader.session, now.timestamp())
+        calls = EventCalls(reader.session.timeline, reader.session.event)
+        *_, found = (each for each in look_for(timeline, calls, limits) if each is not None)
+    told = next((each.sentence for each in found.found if each.name == "budget"), "")
+    assert told.startswith(expected)
+    assert bool(told) == bool(expected)
 
 
 def test_silence_before_the_end(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from refold.core.calls_made import Made, key_of, read_short
 from refold.core.columns import CALL, TERMINAL
 from refold.core.patterns import Limit
-from refold.core.rivumi.budget import seconds_left
+from refold.core.rivumi.budget import length, seconds_left
 from refold.core.rivumi.events import Event
 from refold.core.rivumi.events_state import EventsState
 from refold.core.rivumi.manifest import Manifest, Request
@@ -98,4 +98,6 @@ def limits_of_session(
     if left is None:
         return (steps, tokens)
     most = int(asked.wall_time_seconds)
-    return (steps, tokens, Limit("seconds of its time", int(asked.wall_time_seconds - left), most))
+    counted = "its own program counts the time since it died" if manifest.active_started_at else ""
+    time = Limit("of its time", int(asked.wall_time_seconds - left), most, length, counted)
+    return (steps, tokens, time)

@@ -303,6 +303,6 @@ def _budget(case: _Case, manifest: Manifest, request: Request | None, now: float
         case.note("clock", "the recorded start of work cannot be compared with the clock")
     elif left <= 0:
         text = "its own program counts the time since it died: a resume now ends the run for good"
-        case.ask("wall_time", f"the time budget is used up by {length(-left)}: {text}")
+        case.ask("wall_time", f"the time budget is passed by {length(-left)}: {text}")
     else:
         case.note("time_left", f"{length(left)} of the time budget are left if resumed now")
