@@ -29,11 +29,13 @@ from refold.core.records import (
     UnknownRecord,
 )
 from refold.core.recover import LONGEST, recover
+from refold.core.resume import withheld_by
 from refold.core.rewritten import Rewritten
 from refold.core.sequence import Problem, opening_problems, order_problems
 from refold.core.shapes import Shape, record_shape
 
 _SHOWN = 80
+_NAMED = 3
 
 
 class _Step(NamedTuple):
@@ -43,11 +45,14 @@ class _Step(NamedTuple):
     """meta, assistant, user, tool_result, terminal, incomplete:<kind>, unknown:<protocol>."""
     seq: int
     iteration: int = 0
-    calls: tuple[str, ...] = ()
+    calls: tuple[tuple[str, str], ...] = ()
+    """Ids and tools."""
     answers: str = ""
     result_id: str = ""
     reason: str = ""
     run_id: str | None = None
+    stop: str = ""
+    """Why the model stopped, of a reply."""
 
 
 class Place(NamedTuple):
@@ -106,9 +111,11 @@ class Examination:
         self._iteration: int | None = None
         self._turn: Place | None = None
         """The assistant record whose results may still come."""
+        self._stop = self._stopped = ""
+        """Why the model stopped in that turn, and why the run did where nothing follows."""
         self._before_turn: int | None = None
-        self._open: dict[str, None] = {}
-        """Its calls without a result, in order."""
+        self._open: dict[str, str] = {}
+        """Its calls without a result, in order, with the names of their tools."""
         self._answered: set[str] = set()
 
     def mode(self, mode: int) -> Iterator[Finding]:
@@ -158,6 +165,28 @@ class Examination:
         if not self._records:
             yield from self._note("E_EMPTY", Place(None, 0, 0, size), "")
         yield from self._release(resume=not self._broken and self._last_reason != "completed")
+
+    def in_flight(self) -> Iterator[Finding]:
+        """Say which calls of the last turn have no result, of a run that nobody holds: they may have run.
+
+        It is no fault of the run, whose records are whole: only of a run directory is it an error, for its
+        own program refuses to go on with one. A call that was never allowed to run is not among them.
+        """
+        if not self._open or self._turn is None or self._ended or self._broken:
+            # Where records are lost a result may be among them, and what is wrong is said.
+            return
+        if withheld_by(self._stop, self._stopped):
+            return
+        code = "E_UNCERTAIN_EFFECT"
+        entry, place = CODES[code], self._turn
+        calls = [f"{_short(call)} ({_short(name)[1:-1]})" for call, name in self._open.items()]
+        named = ", ".join([*calls[:_NAMED], *([f"{len(calls) - _NAMED:,} more"] if calls[_NAMED:] else [])])
+        said = "has no result: it may have run" if len(calls) == 1 else "have no result: they may have run"
+        allowed = Allowed(view=True, fork_to=self._legal, resume=True)
+        message = f"{entry.meaning}: {named} {said}"
+        yield Finding(
+            code, "info", place.seq, place.line, place.start, place.end, message, entry.remedy, allowed
+        )
 
     def held(self, code: str, who: str) -> Iterator[Finding]:
         """Say who holds the run, or that nobody can say: it may grow, and no resume goes past that.
@@ -264,14 +293,15 @@ class Examination:
             yield from self._note("E_ITERATION", place, f"iteration {step.iteration} after {self._iteration}")
 
     def _fold(self, step: _Step, place: Place) -> None:
-        self._ended = step.kind == "terminal" and step.reason == "completed"
+        self._stopped = step.reason if step.kind == "terminal" else ""
+        self._ended = self._stopped == "completed"
         if step.kind == "meta":
             self._has_meta = True
         elif step.kind == "terminal":
             self._last_reason = step.reason
         elif step.kind == "assistant":
-            self._turn, self._before_turn = place, self._legal
-            self._open = dict.fromkeys(step.calls)
+            self._turn, self._before_turn, self._stop = place, self._legal, step.stop
+            self._open = dict(step.calls)
             self._answered = set()
             self._iteration = step.iteration
         elif step.kind == "user":
@@ -327,8 +357,10 @@ class Examination:
 def _step_of(record: Record, decoder: Decoder) -> _Step:
     match record:
         case AssistantRecord():
-            calls = tuple(call_id for call_id, _, _ in decoder.calls(record.message.content))
-            return _Step("assistant", record.seq, iteration=record.iteration, calls=calls)
+            calls = tuple((call_id, name) for call_id, name, _ in decoder.calls(record.message.content))
+            return _Step(
+                "assistant", record.seq, record.iteration, calls=calls, stop=record.stop_reason or ""
+            )
         case ToolResultRecord():
             return _Step(
                 "tool_result", record.seq, answers=record.tool_use_id, result_id=_inner_id(record.result)
@@ -350,7 +382,7 @@ def _step_of_columns(columns: Columns) -> _Step:
         columns.kind,
         columns.seq,
         iteration=columns.iteration,
-        calls=tuple(call.id for call in columns.calls),
+        calls=tuple((call.id, call.name) for call in columns.calls),
         answers=columns.tool_use_id,
         reason=columns.reason,
     )

@@ -292,9 +292,17 @@ def withheld_because(facts: ResumeFacts) -> str:
     """Say why the run stopped before its open calls were allowed to run; empty where they were."""
     if facts.state is None or facts.state.pending is None:
         return ""
-    if facts.state.pending.stop_reason in WITHHOLDS:
-        return WITHHOLDS[facts.state.pending.stop_reason]
-    return _STOPS.get(facts.stopped, "")
+    return withheld_by(facts.state.pending.stop_reason, facts.stopped)
+
+
+def withheld_by(stop_reason: str, stopped: str) -> str:
+    """Say why the calls of a reply were not allowed to run; empty where they were.
+
+    Args:
+        stop_reason: That of the reply.
+        stopped: The reason of the terminal record after which nothing follows; empty where there is none.
+    """
+    return WITHHOLDS.get(stop_reason) or _STOPS.get(stopped, "")
 
 
 def _verdict(effect: Effect, decision: Decision | None, *, withheld: bool) -> Verdict:

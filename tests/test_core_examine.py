@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import generate
+from tests import run_story as story
 from tests.damage import KINDS, damage
 
 from refold.core.explain import where_it_fails
@@ -25,9 +26,12 @@ from refold.core.store.reader import RunReader
 FINDINGS: dict[str, str] = {
     "v2/append-after-garbage-line": "BAD_JSON@4>3",
     "v2/assistant-over-pending": "CALL_UNANSWERED@2>1",
+    "v2/blank-lines-interior": "UNCERTAIN_EFFECT@7>5+",
     "v2/chat-user-over-pending": "CALL_UNANSWERED@2>1",
     "v2/corrupt-interior-line": "BAD_JSON@2>1 SEQ_GAP@3>1 TOOL_ORPHAN@3>1",
     "v2/corrupt-line-beats-version": "NEWER_VERSION@1>- BAD_JSON@2>-",
+    "v2/crashed-mid-second-turn": "UNCERTAIN_EFFECT@4>5+",
+    "v2/crashed-mid-tool-batch": "UNCERTAIN_EFFECT@2>3+",
     "v2/duplicate-meta": "DUP_META@3>2",
     "v2/empty-file": "EMPTY@0>-",
     "v2/glued-after-torn-once": "GLUED@4>3",
@@ -41,44 +45,50 @@ FINDINGS: dict[str, str] = {
     "v2/no-payload-tool-result": "NO_PAYLOAD@3>2",
     "v2/null-payload-assistant": "NO_PAYLOAD@2>1",
     "v2/records-after-completed": "AFTER_TERMINAL@4>4",
-    "v2/run-id-mismatch": "FOREIGN_RUN@1>-",
+    "v2/run-id-mismatch": "FOREIGN_RUN@1>- UNCERTAIN_EFFECT@2>2+",
     "v2/seq-decreasing": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4 SEQ_BACK@4>4 TOOL_ORPHAN@4>4",
     "v2/seq-duplicate": "SEQ_DUP@3>2 CALL_UNANSWERED@2>1 ITERATION@3>2",
-    "v2/seq-first-not-one": "SEQ_GAP@1>6+",
-    "v2/seq-gap": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4+",
+    "v2/seq-first-not-one": "SEQ_GAP@1>6+ UNCERTAIN_EFFECT@2>6+",
+    "v2/seq-gap": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4+ UNCERTAIN_EFFECT@3>4+",
     "v2/seq-missing": "SEQ_BACK@2>1",
     "v2/tool-result-after-user": "CALL_UNANSWERED@2>1 TOOL_ORPHAN@4>3",
     "v2/tool-result-before-assistant": "SEQ_GAP@2>1 TOOL_ORPHAN@2>1",
     "v2/tool-result-duplicate-id": "TOOL_DUP@4>3",
-    "v2/tool-result-unknown-id": "TOOL_ORPHAN@3>2",
+    "v2/tool-result-unknown-id": "TOOL_ORPHAN@3>2 UNCERTAIN_EFFECT@2>3+",
     "v2/torn-first-line": "TORN_TAIL@1>- EMPTY@0>-",
-    "v2/torn-tail-complete-no-newline": "NO_FINAL_NL@5>5",
-    "v2/torn-tail-garbage-with-newline": "TORN_TAIL@5>4",
-    "v2/torn-tail-partial": "TORN_TAIL@5>4",
+    "v2/torn-tail-complete-no-newline": "NO_FINAL_NL@5>5 UNCERTAIN_EFFECT@4>5+",
+    "v2/torn-tail-garbage-with-newline": "TORN_TAIL@5>4 UNCERTAIN_EFFECT@4>4+",
+    "v2/torn-tail-partial": "TORN_TAIL@5>4 UNCERTAIN_EFFECT@4>4+",
     "v2/torn-tail-then-blank-line": "BAD_JSON@5>4",
-    "v2/torn-tail-type-error": "TORN_TAIL@5>4",
-    "v2/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
+    "v2/torn-tail-type-error": "TORN_TAIL@5>4 UNCERTAIN_EFFECT@4>4+",
+    "v2/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+ UNCERTAIN_EFFECT@2>2+",
     "v2/unknown-protocol": "UNKNOWN_KIND@3>2",
     "v2/unknown-terminal-reason": "UNKNOWN_WORD@3>3+",
     "v2/utf8-bom": "BOM@1>-",
+    "v2/v1-crashed-mid-tool-batch": "UNCERTAIN_EFFECT@2>3+",
     "v2/v2-unknown-block-type": "UNKNOWN_WORD@2>2+",
     "v2/version-3": "TORN_TAIL@2>1",
     "v2/version-4": "NEWER_VERSION@1>-",
     "v3/append-after-garbage-line": "BAD_JSON@4>3",
-    "v3/array-line-last": "TORN_TAIL@3>2",
+    "v3/array-line-last": "TORN_TAIL@3>2 UNCERTAIN_EFFECT@2>2+",
     "v3/assistant-over-pending": "CALL_UNANSWERED@2>1",
+    "v3/blank-lines-interior": "UNCERTAIN_EFFECT@7>5+",
     "v3/corrupt-first-line": "BAD_JSON@1>- NO_META@2>- SEQ_GAP@2>-",
     "v3/corrupt-interior-line": "BAD_JSON@2>1 SEQ_GAP@3>1 TOOL_ORPHAN@3>1",
-    "v3/duplicate-json-keys": "DUP_KEY@1>- DUP_KEY@2>1",
+    "v3/crashed-after-assistant": "UNCERTAIN_EFFECT@2>2+",
+    "v3/crashed-mid-second-turn": "UNCERTAIN_EFFECT@4>5+",
+    "v3/crashed-mid-tool-batch": "UNCERTAIN_EFFECT@2>3+",
+    "v3/crlf-lines": "UNCERTAIN_EFFECT@4>5+",
+    "v3/duplicate-json-keys": "DUP_KEY@1>- DUP_KEY@2>1 UNCERTAIN_EFFECT@2>2+",
     "v3/duplicate-meta": "DUP_META@3>2",
     "v3/empty-file": "EMPTY@0>-",
-    "v3/glued-after-complete-no-newline": "GLUED@4>3",
+    "v3/glued-after-complete-no-newline": "GLUED@4>3 UNCERTAIN_EFFECT@4>3+",
     "v3/glued-after-torn-once": "GLUED@4>3",
     "v3/glued-after-torn-twice": "GLUED@4>3",
-    "v3/invalid-utf8": "BAD_UTF8@1>-",
+    "v3/invalid-utf8": "BAD_UTF8@1>- UNCERTAIN_EFFECT@2>2+",
     "v3/iteration-not-monotonic": "ITERATION@3>2",
-    "v3/keys-case-insensitive": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
-    "v3/lone-surrogate": "SURROGATE@1>2+",
+    "v3/keys-case-insensitive": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+ UNCERTAIN_EFFECT@2>2+",
+    "v3/lone-surrogate": "SURROGATE@1>2+ UNCERTAIN_EFFECT@2>2+",
     "v3/meta-without-payload": "NO_META@1>- NO_PAYLOAD@1>-",
     "v3/meta-wrong-protocol": "NO_META@1>- NO_PAYLOAD@1>-",
     "v3/no-meta-first": "NO_META@1>- SEQ_GAP@1>-",
@@ -87,27 +97,30 @@ FINDINGS: dict[str, str] = {
     "v3/no-payload-tool-result": "NO_PAYLOAD@3>2",
     "v3/null-line": "SEQ_BACK@3>2 UNKNOWN_KIND@3>2 SEQ_GAP@4>2",
     "v3/null-payload-assistant": "NO_PAYLOAD@2>1",
-    "v3/run-id-mismatch": "FOREIGN_RUN@1>-",
+    "v3/run-id-mismatch": "FOREIGN_RUN@1>- UNCERTAIN_EFFECT@2>2+",
     "v3/seq-decreasing": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4 SEQ_BACK@4>4 TOOL_ORPHAN@4>4",
-    "v3/seq-gap": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4+",
+    "v3/seq-gap": "CALL_UNANSWERED@2>1 SEQ_GAP@3>4+ UNCERTAIN_EFFECT@3>4+",
     "v3/seq-missing": "SEQ_BACK@2>1",
     "v3/seq-negative": "BAD_RECORD@2>1 SEQ_GAP@3>1 TOOL_ORPHAN@3>1",
+    "v3/suspended-resumed-crashed": "UNCERTAIN_EFFECT@5>6+",
     "v3/tool-result-after-completed-answer": "TOOL_ORPHAN@3>2",
     "v3/tool-result-after-user": "CALL_UNANSWERED@2>1 TOOL_ORPHAN@4>3",
     "v3/tool-result-before-assistant": "SEQ_GAP@2>1 TOOL_ORPHAN@2>1",
     "v3/tool-result-duplicate-id": "TOOL_DUP@4>3",
     "v3/torn-first-line": "TORN_TAIL@1>- EMPTY@0>-",
-    "v3/torn-tail-garbage-with-newline": "TORN_TAIL@5>4",
-    "v3/torn-tail-partial": "TORN_TAIL@5>4",
+    "v3/torn-tail-garbage-with-newline": "TORN_TAIL@5>4 UNCERTAIN_EFFECT@4>4+",
+    "v3/torn-tail-partial": "TORN_TAIL@5>4 UNCERTAIN_EFFECT@4>4+",
     "v3/torn-tail-then-blank-line": "BAD_JSON@5>4",
-    "v3/trailing-nuls": "TORN_TAIL@6>5",
+    "v3/trailing-nuls": "TORN_TAIL@6>5 UNCERTAIN_EFFECT@4>5+",
     "v3/two-records-one-line": "GLUED@2>1",
-    "v3/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+",
+    "v3/unknown-fields": "UNKNOWN_KEY@1>2+ UNKNOWN_KEY@2>2+ UNCERTAIN_EFFECT@2>2+",
     "v3/unknown-protocol": "UNKNOWN_KIND@3>2",
     "v3/unknown-terminal-reason": "UNKNOWN_WORD@3>3+",
     "v3/utf8-bom": "BOM@1>-",
     "v3/v3-bad-signature": "BAD_RECORD@2>1 SEQ_GAP@3>1",
+    "v3/v3-raw-compacted": "UNCERTAIN_EFFECT@2>2+",
     "v3/v3-result-id-differs": "RESULT_ID@3>2",
+    "v3/v3-two-variants": "UNCERTAIN_EFFECT@2>2+",
     "v3/v3-wire-shaped-blocks": "TORN_TAIL@2>1",
     "v3/version-4": "NEWER_VERSION@1>-",
     "v3/version-99": "NEWER_VERSION@1>-",
@@ -158,7 +171,9 @@ def test_the_codes_of_every_recorded_journal(journals: Path, tmp_path: Path, nam
     findings = verified(path, hint="fisk-ai")
     assert short(findings) == FINDINGS.get(name, "")
     for finding in findings:
-        assert finding.severity == CODES[finding.code].severity
+        # A call in flight is no fault of a journal: a resume asks about it.
+        in_flight = finding.code == "E_UNCERTAIN_EFFECT"
+        assert finding.severity == ("info" if in_flight else CODES[finding.code].severity)
         assert 0 <= finding.start <= finding.end <= len(data)
         assert finding.message.startswith(CODES[finding.code].meaning)
         assert finding.remedy
@@ -177,6 +192,33 @@ def test_the_strict_fold_and_the_findings_agree(journals: Path, tmp_path: Path, 
     if not expected["ok"] and name not in read_by_us_alone | {"v2/version-3"}:
         assert "error" in {finding.severity for finding in findings}
         assert not any(finding.allowed.resume for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ((), "'c2' (write_file) has no result: it may have run"),
+        ((story.native(5, "terminal", {"reason": "suspended"}),), "it may have run"),
+        ((story.native(5, "terminal", {"reason": "budget"}),), ""),
+        ((story.native(5, "terminal", {"reason": "completed"}),), ""),
+        ((story.result(5, "c2", "ok"),), ""),
+    ],
+    ids=["died", "suspended", "withheld", "completed", "answered"],
+)
+def test_a_call_in_flight_is_one_remark_of_a_run_that_nobody_holds(
+    tmp_path: Path, end: tuple[bytes, ...], said: str
+) -> None:
+    calls = story.call("c1", "read_file", path="a"), story.call("c2", "write_file", path="a", content="x")
+    lines = [story.meta(1, "run", "x"), story.assistant(2, 0, *calls), story.result(3, "c1", "x"), *end]
+    path = private(story.write(tmp_path / "run.json", lines), (tmp_path / "run.json").read_bytes())
+    found = [finding for finding in verified(path) if finding.code == "E_UNCERTAIN_EFFECT"]
+    assert [finding.severity for finding in found] == ["info"] * bool(said)
+    assert all(said in finding.message and (finding.seq, finding.line) == (2, 2) for finding in found)
+    lock = RunLock.take(path.with_suffix(".lock"))
+    try:
+        assert "E_UNCERTAIN_EFFECT" not in codes(path), "who holds it may be about to write the result"
+    finally:
+        lock.release()
 
 
 def test_a_fork_is_offered_only_where_the_prefix_folds(journals: Path, tmp_path: Path) -> None:
@@ -221,7 +263,9 @@ def test_the_index_and_verify_see_the_same_damage(tmp_path: Path, kind: str) -> 
 @pytest.mark.parametrize("ending", generate.ENDINGS)
 def test_a_good_run_has_no_finding(tmp_path: Path, style: generate.Style, ending: generate.Ending) -> None:
     data = b"".join(generate.journal(records=40, style=style, ending=ending, run_id="run", seed=3))
-    assert verified(private(tmp_path / "run.json", data)) == []
+    found = verified(private(tmp_path / "run.json", data))
+    open_ = [("E_UNCERTAIN_EFFECT", "info")] if ending == "in-flight" else []
+    assert [(finding.code, finding.severity) for finding in found] == open_
 
 
 def test_a_file_that_others_can_read_is_a_warning(tmp_path: Path) -> None:

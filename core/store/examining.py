@@ -49,5 +49,7 @@ def examine(reader: RunReader, rewritten: Rewritten | None = None) -> Iterator[F
     lock_file = reader.path.with_suffix(".lock")
     if (holder := holder_of(*reader.locks)) is not None:
         yield from examination.held("E_LOCKED", f"process {holder.pid} ({holder.command})")
-    elif locked_inodes() is None and os.path.lexists(lock_file):
+        return
+    if locked_inodes() is None and os.path.lexists(lock_file):
         yield from examination.held("E_LOCK_UNSURE", f"{lock_file.name} is there")
+    yield from examination.in_flight()
