@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refold.app.bundles import told_path
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
+from refold.app.cli_redact import count
 from refold.app.cli_run import NoSuchPlace, WrongPlace, find_run
 from refold.core.errors import CorruptJournal, NotPermitted, NotRegular, TooLarge, Unreadable
 from refold.core.records import Json
+from refold.core.store.reader import RunReader
 from refold.core.store.session_files import read_run
 from refold.core.store.session_names import MARKS, is_run_directory
 
 if TYPE_CHECKING:
+    from refold.app.lines import Line
+    from refold.app.present.rows import TimelineRows
     from refold.app.settings import Settings
     from refold.core.rivumi.events import Event, EventLog
-    from refold.core.rivumi.events_state import EventsState
-    from refold.core.rivumi.manifest import Manifest
     from refold.core.rivumi.reading import Reading
     from refold.core.rivumi.snapshot import Snapshot
 
+_COLUMNS = 100
+_LAST = 6
+"""Events that stand below a state."""
 _PLACE = re.compile(r"#?\d{1,20}")
 
 
@@ -66,7 +72,9 @@ def events_to(log: EventLog, place: str | None, run: str) -> tuple[Event, ...]:
     raise NoSuchPlace(f"{run}: no event has sequence {number}{near}")
 
 
-def print_state(arguments: argparse.Namespace, directory: Path, name: str, printer: Printer) -> int:
+def print_state(
+    arguments: argparse.Namespace, directory: Path, name: str, printer: Printer, settings: Settings
+) -> int:
     """Print what the events of a run prove and what its manifest claims.
 
     Raises:
@@ -99,7 +107,9 @@ def print_state(arguments: argparse.Namespace, directory: Path, name: str, print
         answer: dict[str, Json] = {"run": name, "ok": True, "state": shown, "problems": list(amiss)}
         printer.json(answer)
     else:
-        _text(snapshot, directory, state, reading.manifest, amiss, printer, compare=whole)
+        known = None if whole else chosen[-1].line
+        external = snapshot.manifest.state == "missing" and not state.run_id
+        _text(directory, known, amiss, printer, settings, is_external=external)
     return FINE
 
 
@@ -121,39 +131,56 @@ def _amiss(snapshot: Snapshot, reading: Reading) -> tuple[str, ...]:
 
 
 def _text(
-    snapshot: Snapshot,
     directory: Path,
-    state: EventsState,
-    manifest: Manifest | None,
-    amiss: Sequence[str],
+    line_of_end: int | None,
+    said: Sequence[str],
     printer: Printer,
+    settings: Settings,
     *,
-    compare: bool,
+    is_external: bool,
 ) -> None:
-    from refold.app.lines import Cell, Role
+    """Print the State pane, as for a journal, and the last events.
+
+    Args:
+        directory: The run.
+        line_of_end: The line of the last event that counts; None for all of them.
+        said: What has to be known about its files first.
+        printer: Where to.
+        settings: Of prices and of the cache.
+        is_external: Neither its log nor a manifest names the run.
+    """
+    from refold.app.lines import Cell
+    from refold.app.present.reading import reading_of
     from refold.app.safe import line
-    from refold.core.rivumi.events_state import differences
 
-    def row(label: str, text: str, role: Role = "text") -> None:
-        printer.line((Cell(line(f"{label:<14}"), "dim"), Cell(line(text), role)))
+    width = printer.columns or _COLUMNS
+    with RunReader.open(directory, cache=settings.cache_dir) as reader:
+        timeline = reader.index_all()
+        found = None if line_of_end is None else timeline.item_at_line(line_of_end)
+        item = timeline.items - 1 if found is None else found
+        reading = reading_of(reader)
+        if printer.redactor is not None:
+            from refold.app.present.lens import Lens
 
-    printer.line((Cell(line(snapshot.name), "strong"), Cell(line(f"  {directory}"), "dim")))
-    for problem in amiss:
-        row("problem", problem, "problem")
-    if manifest is not None:
-        row("generation", manifest.generation)
-    elif snapshot.manifest.state == "missing" and not state.run_id:
-        row("generation", "external")
-    row("phase", state.phase)
-    row("model", f"{state.provider} {state.model}".strip() or "unknown")
-    row("step", str(state.step))
-    row("tokens", f"{state.tokens.input} in, {state.tokens.cached} cached, {state.tokens.output} out")
-    row("last sequence", str(state.last_sequence))
-    for call in state.open_calls:
-        row("open", f"{call.name} {call.id}, started at {call.started}, no end recorded", "problem")
-    if state.waiting is not None:
-        row("waiting", f"{state.waiting.name} {state.waiting.id}".strip(), "warn")
-    for check in state.checks:
-        row("check", f"{check.name}: {check.state}", "problem" if check.ok is False else "text")
-    for one in differences(state, manifest) if manifest is not None and compare else ():
-        row("manifest", one.text, "warn")
+            reading.lens = Lens(reader, printer.redactor.allow)
+        printer.line((Cell(line(directory.name), "strong"), Cell(line(f"  {told_path(directory)}"), "dim")))
+        for text in said:
+            printer.line((Cell(line(text), "problem"),))
+        if is_external:
+            printer.line((Cell(line("generation external: another program wrote it"), "dim"),))
+        rows = reading.rows()
+        lines = [*reading.state(item, width, prices=settings.prices or None), *_last(rows, item, width)]
+        for each in (each for each in lines if each is not None):
+            count(each, printer)
+            printer.line(each)
+
+
+def _last(rows: TimelineRows, item: int, width: int) -> Iterator[Line]:
+    """Give the rows of the last events up to an item, under a heading."""
+    from refold.app.lines import Cell
+    from refold.app.safe import Safe
+
+    if item >= 0:
+        yield ()
+        yield (Cell(Safe("Last events"), "strong"),)
+        yield from (rows.line(at, width) for at in range(max(0, item + 1 - _LAST), item + 1))

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             directory = session_of(wanted.run, settings)
             if directory is not None:
                 here = argparse.Namespace(**{**vars(arguments), "at": place})
-                worst = max(worst, print_state(here, directory, name, printer))
+                worst = max(worst, print_state(here, directory, name, printer, settings))
                 continue
             with open_run(wanted.run, settings) as reader:
                 if arguments.json:

@@ -162,10 +162,42 @@ def test_state_at_a_sequence_and_its_text(refold: Any) -> None:
     assert state["differences"] == []
     assert json.loads(refold("state", run, "--at", "#15", "--json")[1])["state"] == state
     text = refold("state", run, DATA / "16-pending-approval", DATA / "09-manifest-behind-one")[1].decode()
-    assert "check-1 verification:check-1, started at 20, no end recorded" in text
-    assert "waiting" in text
+    assert "open check-1  started at 20, no end: may have changed something  verification:check-1" in text
+    assert (
+        "✗ end of the log: no event says that the run ended, 1 call without an end: outcome unknown" in text
+    )
+    assert "waits replace_text  waits for an answer, asked at" in text
     assert "the manifest is 1 behind the events" in text
-    assert "\ngeneration    external" in refold("state", DATA / "37-external-cli-run")[1].decode()
+    assert "\ngeneration external" in refold("state", DATA / "37-external-cli-run")[1].decode()
+
+
+def test_the_text_of_a_state_tells_as_much_as_that_of_a_journal(refold: Any) -> None:
+    run = DATA / "04-tail-tool-started"
+    text = refold("state", run)[1].decode()
+    for said in (
+        "State after seq 14",
+        "phase        running",
+        "tokens       2,003 in (200 cached) · 80 out",
+        "2 calls, 1 ended",
+        "open replace_text  started at 14, no end: may have changed something",
+        "approvals    2 answered, 0 not",
+        "✓ events and manifest agree",
+        "written? calc.py",
+        "outcome unknown",
+    ):
+        assert said in text, said
+    last = text[text.index("\nLast events\n") :].splitlines()[2:]
+    assert [row.split("│")[0].split("┤")[0].split("┆")[0].strip() for row in last] == [
+        str(seq) for seq in range(9, 15)
+    ]
+    before = refold("state", f"{run}@8")[1].decode()
+    assert "State after seq 8" in before
+    assert "no event says" not in before
+    assert "written?" not in before
+    assert before.rstrip().splitlines()[-1].lstrip().startswith("8")
+    nothing = refold("state", DATA / "02-manifest-only-no-events")[1].decode()
+    assert "events.jsonl is missing: nothing is proven" in nothing
+    assert "Last events" not in nothing
 
 
 @pytest.mark.parametrize(
