@@ -31,6 +31,8 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         place = wanted.place or arguments.at
         try:
             directory = session_of(wanted.run, settings)
+            if number and not arguments.json:
+                printer.raw("\n")
             if directory is not None:
                 here = argparse.Namespace(**{**vars(arguments), "at": place})
                 worst = max(worst, print_state(here, directory, name, printer, settings))
@@ -39,8 +41,6 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                 if arguments.json:
                     code = _as_json(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
                 else:
-                    if number:
-                        printer.raw("\n")
                     code = _as_text(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
         except MemoryError:
             error = TooLarge(f"{name}: its state does not fit into memory")

@@ -140,9 +140,9 @@ class Touches:
         """Give the calls that have not come to their end."""
         return tuple(self._waiting)
 
-    def give_up(self, key: int, item: int, *, may_have_run: bool = True) -> None:
-        """Take in that no end of a call will come any more."""
-        asked = self._waiting.pop(key, None)
+    def give_up(self, key: int, item: int, *, may_have_run: bool = True, again: bool = False) -> None:
+        """Take in that no end of a call will come any more, except where it runs again."""
+        asked = self._waiting.get(key) if again else self._waiting.pop(key, None)
         if asked is not None and may_have_run:
             self._count(asked, item, UNKNOWN)
 

@@ -327,6 +327,32 @@ def test_a_run_directory_keeps_what_was_decided_of_an_end_that_nobody_saw(
     assert ("? replace_text" in listed) == unknown
 
 
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "in flight"])
+def test_a_call_that_ran_again_counts_and_its_first_run_stays_unknown(tmp_path: Path, ended: bool) -> None:
+    run = make("04-tail-tool-started", tmp_path)
+    runs = SessionStore(tmp_path)
+    with runs.claim_and_validate_resume(run.name, decisions={"call_edit_1": Decision("rerun")}) as session:
+        given = {"tool_call_id": "call_edit_1", "name": "replace_text", "effect": "modify"}
+        session.emit("tool.started", given)
+        if ended:
+            session.emit("tool.completed", {**given, "ok": True, "error": None, "preview": "replaced"})
+    with RunReader.open(run) as reader:
+        reader.index_all()
+        reading = reading_of(reader)
+        last = reading.timeline.last_seq
+        assert last is not None
+        total, here = said(reading, last, "sum", width=100), said(reading, last, width=100)
+        stands = state(reading, last, 100)
+    assert total.count("? seq 11 may have changed calc.py: outcome unknown, it is not in the sum") == 1
+    assert ("by 1 call" in total) == ended
+    assert ("- a - b\n+ a + b" in total) == ended
+    assert "replace_text" in here
+    assert (f"✓ done at seq {last}" in here) == ended
+    assert ("started, no end recorded: outcome unknown" in here) == (not ended)
+    assert ("written? calc.py" in stands) == (not ended)
+    assert ("written  calc.py" in stands) == ended
+
+
 def test_a_run_directory_shows_its_edits_and_what_it_left(tmp_path: Path) -> None:
     with RunReader.open(make("12-terminal-completed", tmp_path)) as reader:
         reader.index_all()

@@ -152,7 +152,8 @@ def _nearest(here: Here, changing: Changing, seqs: Sequence[int], width: int) ->
 def _sum(here: Here, changing: Changing, seqs: Sequence[int], width: int, most: int) -> Made:
     summed = yield from changing.summed(here.item)
     waiting: list[tuple[Place, tuple[str, ...]]] = []
-    for place in (*summed.unknown[-_MOST_UNKNOWN:], *here.waiting):
+    places = {(place.call, place.ordinal): place for place in (*summed.unknown, *here.waiting)}
+    for place in [*places.values()][-_MOST_UNKNOWN - len(here.waiting) :]:
         called = yield from changing.called(place)
         if called.changes:
             waiting.append((place, tuple(change.path for change in called.changes)))

@@ -258,11 +258,12 @@ class SessionReading(Reading):
 
     def _requested(self, life: Life | None) -> int | None:
         """Give the item that asked for a call; its arguments stand there."""
-        found = () if life is None else life.moments
-        return next((item for item, _ in found if self._events.type_of(item) == "tool.requested"), None)
+        if life is None or life.now.requested is None:
+            return None
+        return self._events.item_at(life.now.requested)
 
     def _fate(self, place: Place, *, held: bool) -> Fate:
-        life = self._events.life(place.call)
+        life = self._events.life(place.end)
         now = None if life is None else life.now
         if now is None or now.state not in {"completed", "failed", "started"}:
             words = {"denied": "denied", "cancelled": "cancelled", "abandoned": "abandoned"}

@@ -69,6 +69,11 @@ class CallLife(msgspec.Struct, frozen=True, gc=False):
         return began and self.settled in {"failed", "rerun"} and self.effect != "read"
 
     @property
+    def again(self) -> CallLife:
+        """The life that begins where it was decided that it runs again."""
+        return CallLife(self.id, self.name, self.effect, self.arguments, self.requested)
+
+    @property
     def waits(self) -> bool:
         """Asked about, or allowed, and not started: the manifest keeps it as its pending action."""
         return self.asked is not None and self.state in {"asked", "approved"}
@@ -174,7 +179,9 @@ class Calls:
     def _start(self, call: str, name: str, effect: str, seq: int) -> None:
         life = self._current(call)
         if life is None or self._is_over(life):
-            life = self._begin(CallLife(call))
+            again = life is not None and life.settled == "rerun"
+            # Somebody decided that it runs again: it is the same request.
+            life = self._begin(life.again if life is not None and again else CallLife(call))
         self._put(
             msgspec.structs.replace(life, name=life.name or name, effect=effect or life.effect, started=seq)
         )

@@ -119,8 +119,16 @@ class EventTimeline(Timeline):
         return found
 
     def answered(self, item: int) -> int:
-        """Give the number of the call or check that an item is about; -1 where it is about none."""
-        return self.history.life_of(item)
+        """Give the number of the call or check that an item is about; -1 where it is about none.
+
+        Of a call that runs again it is that of the call that was asked for.
+        """
+        found = self.history.life_of(item)
+        begun = None if found < 0 else self.history.moments(found)[0][1]
+        if begun is None or begun.requested is None or begun.started is None:
+            return found
+        asked = self.item_at(begun.requested)
+        return found if asked is None else self.history.life_of(asked)
 
     def may_have_run(self, key: int) -> bool:
         """Say whether a call was started."""

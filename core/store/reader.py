@@ -214,6 +214,10 @@ class RunReader(GrowingIndex):
             return False
         return isinstance(record, ToolResultRecord) and leaves_unknown(record)
 
+    def runs_again(self, item: int) -> bool:
+        """Say no: in a journal the result of a call that ran again is the only one."""
+        return False
+
     def hole(self, item: int) -> tuple[int, int] | None:
         """Give the bytes in the middle of a recovered item that are another record, or None."""
         columns = self.timeline.columns

@@ -194,6 +194,11 @@ class SessionReader(RunReader):
         life = self.timeline.life(item)
         return life is not None and life.now.outcome_unknown
 
+    def runs_again(self, item: int) -> bool:
+        """Say whether it was decided about a call without an end that it runs again."""
+        life = self.timeline.life(item)
+        return life is not None and life.now.settled == "rerun"
+
     def _decoded(self, line: bytes) -> Event:
         decoder = self.decoder
         assert isinstance(decoder, EventDecoder)  # noqa: S101 - the format of directories has no other

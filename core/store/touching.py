@@ -44,7 +44,7 @@ class TouchReader:
             if not touches.waits(key):
                 return
             if self._reader.outcome_unknown(item, TELLING):
-                touches.give_up(key, item)
+                touches.give_up(key, item, again=self._reader.runs_again(item))
             else:
                 ok = not timeline.is_error(item) and not self._reader.denied(item, TELLING)
                 touches.end(key, item, ok=ok)
