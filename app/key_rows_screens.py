@@ -159,8 +159,8 @@ SCREENS: Final[tuple[Key, ...]] = (
         "Find",
         "search",
     ),
-    Key("run.match_on", "n", "match(1)", "The next match", "", "Find"),
-    Key("run.match_back", "N", "match(-1)", "The match before", "", "Find"),
+    Key("run.match_on", "n", "match(1)", "The next match", "", "Find", "match"),
+    Key("run.match_back", "N", "match(-1)", "The match before", "", "Find", "match"),
     Key(
         "run.postmortem",
         "d",

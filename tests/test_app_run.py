@@ -223,6 +223,25 @@ async def test_go_to(crashed: Path) -> None:
         assert opened.screen.timeline.has_focus
 
 
+async def test_the_footer_offers_the_matches_while_something_is_searched_for(crashed: Path) -> None:
+    async with run(crashed, (80, 24)) as opened:
+
+        def foot() -> str:
+            return opened.text.split("\n")[-1]
+
+        await opened.until(lambda: "esc back  ? help" in foot() and "n N match" not in foot())
+        await opened.press("g", "slash")
+        await opened.type("calc")
+        await opened.press("enter")
+        await opened.until(lambda: "/ search  n N match  esc end search  ? help" in foot())
+        await opened.press("enter")
+        await opened.until(lambda: "esc back" in foot())
+        await opened.press("escape")
+        await opened.until(lambda: "esc end search" in foot())
+        await opened.press("escape")
+        await opened.until(lambda: "esc back  ? help" in foot() and "n N match" not in foot())
+
+
 async def test_search(crashed: Path) -> None:
     async with run(crashed) as opened:
         await opened.press("g", "slash")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from refold.app.present import landing
 from refold.app.present.landing import Landing
 from refold.app.safe import Safe
@@ -21,6 +23,10 @@ class RunMovesScreen(RunGoingOnScreen):
         if self._reading is None or not 0 <= self.timeline.cursor < self._reading.timeline.rows:
             return None
         return self._reading.timeline.row(self.timeline.cursor).item
+
+    def key_words(self) -> Mapping[str, str]:
+        """Name what keys do that now do one thing, now another."""
+        return {}
 
     def note_items(self) -> int | None:
         """Give the record under the cursor."""

@@ -117,8 +117,11 @@ class RunPlayScreen(RunMovesScreen):
             self.refresh_bindings()
 
     def key_words(self) -> Mapping[str, str]:
-        """Name what the key that plays does now."""
-        return {"run.play": "pause"} if self._player is not None and self._player.playing else {}
+        """Name what the key that plays does now, and that Esc ends it first."""
+        words = super().key_words()
+        if self._player is not None and self._player.playing:
+            return {**words, "run.play": "pause", "run.back": "pause"}
+        return words
 
     def _pause(self) -> None:
         self.player.pause(self._clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from textual import work
@@ -89,6 +90,16 @@ class RunSearchScreen(RunMovesScreen):
         self._mark_matches()
         self._draw_top()
 
+    def key_words(self) -> Mapping[str, str]:
+        """Offer the way through the matches while something is searched for, and name what Esc ends."""
+        words = super().key_words()
+        if self.find.query:
+            # In the place of what is wanted less then.
+            words = {**words, "run.detail": "", "run.play": ""}
+            in_pane = self.has_class("-detail") or self.pane.pager.has_focus
+            return words if in_pane else {**words, "run.back": "end search"}
+        return {**words, "run.match_on": "", "run.match_back": ""}
+
     def action_stop_search(self) -> None:
         """Look for nothing any more."""
         self.workers.cancel_group(self, "search")
@@ -114,6 +125,8 @@ class RunSearchScreen(RunMovesScreen):
             rows.search = self.find.pattern_at
             self.timeline.refresh_rows()
         self.pane.search = self.find.pattern_beside
+        if marks[0] != before:
+            self.refresh_bindings()
         if marks[0] != before or self.pane.is_marked_anew:
             self.pane.fill()
 
