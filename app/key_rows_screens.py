@@ -155,7 +155,7 @@ SCREENS: Final[tuple[Key, ...]] = (
         "slash",
         "search",
         "Search in the run",
-        "In every record: a text, or a regular expression between slashes",
+        "A text, an expression between slashes, or words: as in all runs",
         "Find",
         "search",
     ),
