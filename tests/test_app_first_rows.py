@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyte
 import pytest
-from tests import generate, run_story
+from tests import generate, run_story, session_story
 from tests.terminal import wire
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
@@ -20,6 +20,7 @@ from tests.terminal.terminal import Terminal
 from refold.app import settings as settings_of
 from refold.app.first_rows import ENTER, painting
 from refold.app.present.run_room import room_of
+from refold.app.safe import width
 from refold.app.settings import Settings, terminal_size
 from refold.core.store.reader import RunReader
 
@@ -58,6 +59,14 @@ def damaged(path: Path) -> Path:
 def with_lanes(path: Path) -> Path:
     generate.write(path, generate.journal(seed=4, size=100_000, ending="crashed"))
     return path
+
+
+def session(path: Path) -> Path:
+    run = session_story.begin(session_story.store(path.parent))
+    session_story.ask(run)
+    session_story.start(run)
+    run.close()
+    return run.directory
 
 
 def looks(home: Path, **more: str) -> Settings:
@@ -247,6 +256,18 @@ def test_nothing_is_painted_of_a_run_without_records(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with RunReader.open(path) as reader:
         assert painting(reader, looks(tmp_path), 120, 40) == ""
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 12])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_the_smallest_terminal_holds_what_is_painted(columns: int, rows: int, tmp_path: Path) -> None:
+    with RunReader.open(hostile(tmp_path / "run.json")) as reader:
+        data = painting(reader, looks(tmp_path), columns, rows)
+    drawn_rows = [
+        "".join(value for kind, value in wire.tokens(piece.encode()) if kind == "text")
+        for piece in re.split(r"\x1b\[\d+;1H", data)[1:]
+    ]
+    assert [width(row) for row in drawn_rows] == [columns] * rows
 
 
 def test_a_place_that_is_asked_for_is_left_to_the_screen(tmp_path: Path) -> None:
