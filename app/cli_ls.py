@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
+from refold.app.lines import Cell
 from refold.app.log import record_fault
 from refold.app.present import units
 from refold.app.present.run_list import RunList, meant
@@ -134,9 +135,9 @@ def _print(rows: RunRows, printer: Printer) -> None:
     head = "".join(
         fit(column.label, column.width, column.align) + " " * column.gap for column in rows.columns(width)
     )
-    printer.text(Safe(head), "dim")
+    printer.line((Cell(Safe(head), "dim"),), cut=True)
     for index in range(len(rows)):
-        printer.line(rows.line(index, width))
+        printer.line(rows.line(index, width), cut=True)
 
 
 def _nothing(reports: Sequence[RootReport], printer: Printer) -> None:

@@ -11,6 +11,7 @@ from refold.app.ansi import CODES
 from refold.app.glyphs import to_ascii
 from refold.app.lines import Cell, Line, Role, cells
 from refold.app.safe import Safe, fit, line, width
+from refold.app.settings import said_width
 from refold.core.errors import RefoldError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Printer:
         self.aside_redactor: Redactor | None = None
         """What progress alone goes through, where the output is let out as it is."""
         self.columns = _columns(self._out)
-        """The width of the terminal; None where the output is no terminal and nothing is cut."""
+        """The width that COLUMNS names, else that of the terminal; None without either: nothing is cut."""
 
     def json(self, value: object) -> None:
         """Print one object on one line: ASCII, so that neither a control character nor half a pair leaves."""
@@ -136,6 +137,9 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def _columns(stream: TextIO) -> int | None:
+    said = said_width()
+    if said:
+        return said
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):

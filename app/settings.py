@@ -33,6 +33,9 @@ class Options(msgspec.Struct, frozen=True):
 
 
 _NO_OPTIONS = Options()
+_DIGITS = 9
+_WIDEST = 4096
+"""Columns; rows are filled up to their width, and more is no terminal's."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -240,11 +243,17 @@ def _is_utf8(env: Mapping[str, str]) -> bool:
     return not locale or "utf8" in locale.lower().replace("-", "")
 
 
+def said_width(environ: Mapping[str, str] = os.environ, variable: str = "COLUMNS") -> int:
+    """Give the columns that the environment names, which go before those of the terminal; 0 for none."""
+    said = environ.get(variable, "")
+    return min(int(said), _WIDEST) if len(said) <= _DIGITS and said.isdecimal() else 0
+
+
 def terminal_width(environ: Mapping[str, str] = os.environ) -> int:
     """Give the columns of the terminal as `shutil` would, without the archives that it imports."""
-    columns = environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
-        return int(columns)
+    said = said_width(environ)
+    if said:
+        return said
     try:
         return os.get_terminal_size(1).columns or 80
     except (OSError, ValueError):
@@ -253,7 +262,7 @@ def terminal_width(environ: Mapping[str, str] = os.environ) -> int:
 
 def terminal_size(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     """Give the columns and rows of the terminal as the toolkit of the screen takes them."""
-    said = [int(text) if text.isdecimal() else 0 for text in map(environ.get, ("COLUMNS", "LINES"), ("", ""))]
+    said = [said_width(environ, variable) for variable in ("COLUMNS", "LINES")]
     if 0 in said:
         try:
             found = os.get_terminal_size(1)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.terminal.program import without_privileges
 
 from refold.core.errors import AmbiguousRun, InvalidRunId, RefoldError, RunNotFound
+from refold.core.store.kept import index_of
 from refold.core.store.resolve import resolve
 from refold.core.store.roots import Root
 
@@ -119,6 +120,22 @@ def test_what_is_no_id_never_becomes_part_of_a_path(
     monkeypatch.setattr(os, "lstat", lambda _path: pytest.fail("a path was made"))
     with pytest.raises(InvalidRunId):
         resolve(text, roots)
+
+
+@pytest.mark.parametrize("text", ["missing.zip", "alpha.json", "a b.refold-bundle", "~", "x.jsonl"])
+def test_what_is_called_like_a_file_is_said_to_be_none(roots: list[Root], text: str) -> None:
+    with pytest.raises(RunNotFound, match=f"no such file: '{text}', and no run is called so") as caught:
+        resolve(text, roots)
+    assert ("did you mean the run 'alpha'?" in str(caught.value)) == (text == "alpha.json")
+
+
+def test_what_can_only_be_a_name_is_said_to_be_none(roots: list[Root], tmp_path: Path) -> None:
+    index = index_of(tmp_path / "notes", None)
+    with pytest.raises(RunNotFound, match="no run has the name 'july sweep'"):
+        resolve("july sweep", roots, lambda: index)
+    for text in ("a\x1b[2J.zip", "-rf", ""):
+        with pytest.raises(InvalidRunId):
+            resolve(text, roots, lambda: index)
 
 
 @given(st.text(max_size=20))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from refold.core.errors import AmbiguousRun, RunNotFound
+from refold.core.keeping import BadNote, checked_name
 from refold.core.nearest import nearest
 from refold.core.store.roots import SUFFIX, Root, distinct, reason
 from refold.core.store.run_id import check_run_id, is_run_id, is_segment
@@ -43,7 +44,7 @@ def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None 
 
     Raises:
         InvalidRunId: The text is neither a path nor (the beginning of) an id; no path was made from it.
-        RunNotFound: Nothing matches; says where it was looked for.
+        RunNotFound: Nothing matches; says where it was looked for, or that a file of this name is not there.
         AmbiguousRun: Several runs match; carries their ids, or their paths where an id stands in two places.
     """
     if "/" in text or _is_file(text) or is_run_directory(Path(text)):
@@ -62,7 +63,7 @@ def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None 
         raise _ambiguous(text, given)
     lain = [] if called is None else called.lain(text)
     if not lain:
-        check_run_id(text)
+        _require_id(text, directories, named=names is not None)
     looked: list[str] = []
     found: list[Path] = []
     for root in directories:
@@ -87,6 +88,29 @@ def resolve(text: str, roots: Sequence[Root], names: Callable[[], Names] | None 
 def called_exactly(run_id: str, roots: Sequence[Root]) -> list[Path]:
     """Give the runs that have exactly this id, in the directories of runs themselves."""
     return [path for root in distinct(roots)[0] for path in _called(root.path, run_id)]
+
+
+def _require_id(text: str, directories: Sequence[Root], *, named: bool) -> None:
+    """Require that a text may begin an id; say of what looks like a file, or a name, that there is none.
+
+    Raises:
+        RunNotFound: it is called like a file, or could be a name, where names are looked for.
+        InvalidRunId: it can be nothing of all that.
+    """
+    if is_run_id(text):
+        return
+    try:
+        checked_name(text)
+    except BadNote:
+        check_run_id(text)
+    if Path(text).suffix or text.startswith("~"):
+        meant = _meant(text.removesuffix(SUFFIX), directories)
+        raise RunNotFound(f"no such file: {text!r}, and no run is called so{meant}", remedy="check the path")
+    if not named:
+        check_run_id(text)
+    raise RunNotFound(
+        f"no run has the name {text!r}{_meant(text, directories)}", remedy="see the names with 'refold ls'"
+    )
 
 
 def _not_found(text: str, directories: Sequence[Root], where: str) -> RunNotFound:
