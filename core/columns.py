@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
-from typing import NamedTuple, overload
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias, overload
 from zlib import crc32
 
 import msgspec
@@ -68,19 +68,30 @@ class Mark(NamedTuple):
     reason: str
 
 
+Numbers: TypeAlias = "array[int] | memoryview[int]"
+"""A column: an array while it grows, a view of what a cache holds while nothing is added to it."""
+
+
+def place_of(value: int, numbers: Numbers, start: int) -> int:
+    """Give the first place from one on that holds a value; raise ValueError where there is none."""
+    if isinstance(numbers, memoryview):
+        return start + array(numbers.format, numbers[start:].tobytes()).index(value)
+    return numbers.index(value, start)
+
+
 class ByTurn(Sequence[int]):
     """A column that only an assistant record changes: kept once a turn, read once an item."""
 
-    __slots__ = ("_turns", "values")
+    __slots__ = ("turns", "values")
 
-    def __init__(self, turns: array[int], code: str) -> None:
-        self._turns = turns
+    def __init__(self, turns: Numbers, values: Numbers) -> None:
+        self.turns = turns
         """The turn of each item."""
-        self.values = array(code, (0,))
+        self.values = values
         """What holds before the first turn, then from each turn on."""
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self.turns)
 
     @overload
     def __getitem__(self, item: int) -> int: ...
@@ -88,90 +99,94 @@ class ByTurn(Sequence[int]):
     def __getitem__(self, item: slice) -> Sequence[int]: ...
     def __getitem__(self, item: int | slice) -> int | Sequence[int]:
         if isinstance(item, slice):
-            return [self.values[turn] for turn in self._turns[item]]
-        return self.values[self._turns[item]]
+            return [self.values[turn] for turn in self.turns[item]]
+        return self.values[self.turns[item]]
 
 
 class PackedColumns(msgspec.Struct, array_like=True):
     """The columns as bytes, in one fixed order."""
 
     data: list[memoryview]
-    """Decoded, they are views of what was read: nothing is copied twice."""
+    """Decoded, they are views of what was read: nothing is copied."""
     turns: int
     """The check sum of the column of turns, by which others are looked up."""
+
+
+_BY_ITEM: Final = {
+    "offset": "Q", "length": "Q", "line": "Q", "seq": "Q", "kind": "B", "flags": "B", "llm": "I",
+    "results": "I", "remote": "I", "calls": "I", "errors": "I", "answered_left": "I", "messages": "I",
+    "link": "i", "seconds": "d",
+}  # fmt: skip
+"""The columns that are kept once an item and their types, in the order in which a builder adds a row."""
+_BY_TURN: Final = {
+    "in_tokens": "q", "out_tokens": "q", "cache_read": "q", "cache_create": "q", "last_assistant": "I",
+}  # fmt: skip
 
 
 class Columns:
     """The columns themselves, one entry an item."""
 
-    __slots__ = (
-        "answered_left",
-        "cache_create",
-        "cache_read",
-        "calls",
-        "errors",
-        "flags",
-        "in_tokens",
-        "kind",
-        "last_assistant",
-        "length",
-        "line",
-        "link",
-        "llm",
-        "messages",
-        "offset",
-        "out_tokens",
-        "remote",
-        "results",
-        "seconds",
-        "seq",
-    )
+    __slots__ = (*_BY_ITEM, *_BY_TURN, "_grows")
 
     def __init__(self) -> None:
-        self.offset = array("Q")
-        self.length = array("Q")
-        self.line = array("Q")
-        self.seq = array("Q")
-        self.kind = array("B")
-        self.flags = array("B")
-        self.llm = array("I")
+        self.offset: Numbers = array("Q")
+        self.length: Numbers = array("Q")
+        self.line: Numbers = array("Q")
+        self.seq: Numbers = array("Q")
+        self.kind: Numbers = array("B")
+        self.flags: Numbers = array("B")
+        self.llm: Numbers = array("I")
         """Assistant records up to and including this item; the sums below run likewise."""
-        self.results = array("I")
-        self.remote = array("I")
-        self.calls = array("I")
+        self.results: Numbers = array("I")
+        self.remote: Numbers = array("I")
+        self.calls: Numbers = array("I")
         """Calls requested."""
-        self.errors = array("I")
-        self.in_tokens = ByTurn(self.llm, "q")
-        self.out_tokens = ByTurn(self.llm, "q")
-        self.cache_read = ByTurn(self.llm, "q")
-        self.cache_create = ByTurn(self.llm, "q")
-        self.last_assistant = ByTurn(self.llm, "I")
+        self.errors: Numbers = array("I")
+        self.in_tokens = ByTurn(self.llm, array("q", (0,)))
+        self.out_tokens = ByTurn(self.llm, array("q", (0,)))
+        self.cache_read = ByTurn(self.llm, array("q", (0,)))
+        self.cache_create = ByTurn(self.llm, array("q", (0,)))
+        self.last_assistant = ByTurn(self.llm, array("I", (0,)))
         """The item of the last assistant record, plus one; 0 where there is none."""
-        self.answered_left = array("I")
+        self.answered_left: Numbers = array("I")
         """Calls of the open turn that have no result."""
-        self.messages = array("I")
+        self.messages: Numbers = array("I")
         """Messages of the conversation if every turn were committed."""
-        self.link = array("i")
+        self.link: Numbers = array("i")
         """A result: the ordinal of the call it answers in the open turn; -1 where it answers none."""
-        self.seconds = array("d")
+        self.seconds: array[float] | memoryview[float] = array("d")
         """Recorded time as a POSIX time stamp; NaN where none is recorded."""
+        self._grows: tuple[tuple[array[int] | array[float], ...], tuple[array[int], ...]] | None = None
+        """The columns of each item and of each turn, once one was added to; until then they may be views."""
 
-    def by_turn(self) -> tuple[ByTurn, ...]:
-        """The columns that are kept once a turn."""
-        return (
-            self.in_tokens, self.out_tokens, self.cache_read, self.cache_create, self.last_assistant,
-        )  # fmt: skip
+    def add(self, rows: Iterable[tuple[int | float, ...]]) -> None:
+        """Add items, of each its entries in the order in which the columns stand above."""
+        by_item, _ = self._grows or self._growing()
+        for column, values in zip(by_item, zip(*rows, strict=True), strict=True):
+            column.extend(values)
 
-    def by_item(self) -> tuple[array[int] | array[float], ...]:
-        """The columns that are kept once an item, in the order in which a builder adds a row."""
-        return (
-            self.offset, self.length, self.line, self.seq, self.kind, self.flags, self.llm, self.results,
-            self.remote, self.calls, self.errors, self.answered_left, self.messages, self.link, self.seconds,
-        )  # fmt: skip
+    def _growing(self) -> tuple[tuple[array[int] | array[float], ...], tuple[array[int], ...]]:
+        """Make arrays of all columns that are views."""
+        items: list[array[int] | array[float]] = []
+        for name, code in _BY_ITEM.items():
+            column = getattr(self, name)
+            items.append(column if isinstance(column, array) else array(code, column.tobytes()))
+            setattr(self, name, items[-1])
+        turns: list[array[int]] = []
+        for name, code in _BY_TURN.items():
+            by_turn = getattr(self, name)
+            values = by_turn.values
+            turns.append(values if isinstance(values, array) else array(code, values.tobytes()))
+            by_turn.turns, by_turn.values = self.llm, turns[-1]
+        self._grows = tuple(items), tuple(turns)
+        return self._grows
 
-    def arrays(self) -> list[array[int] | array[float]]:
+    def arrays(self) -> list[Numbers | array[float] | memoryview[float]]:
         """All that is kept, in one fixed order."""
-        return [*self.by_item(), *(column.values for column in self.by_turn())]
+        return [
+            *(getattr(self, name) for name in _BY_ITEM),
+            *(getattr(self, name).values for name in _BY_TURN),
+        ]
 
     def packed(self) -> PackedColumns:
         """Give all that is kept, for a cache."""
@@ -179,35 +194,47 @@ class Columns:
         return PackedColumns(data, crc32(self.llm))
 
     def restore(self, kept: PackedColumns) -> None:
-        """Take over what was kept, instead of what there is.
+        """Take over what was kept, instead of what there is; it is copied when something is added.
 
         Raises:
             ValueError: they do not belong together: as many entries in each, and one for each turn.
         """
-        for column, data in zip(self.arrays(), kept.data, strict=True):
-            del column[:]
-            column.frombytes(data)
-        items = {len(column) for column in self.by_item()}
-        turns = {len(column.values) for column in self.by_turn()}
+        try:
+            views: list[memoryview[int]] = [
+                data.cast(code)  # type: ignore[call-overload] # of one of the types that it knows
+                for data, code in zip(kept.data, [*_BY_ITEM.values(), *_BY_TURN.values()], strict=True)
+            ]
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        by_item, by_turn = views[: len(_BY_ITEM)], views[len(_BY_ITEM) :]
+        llm = by_item[[*_BY_ITEM].index("llm")]
         # Turns are numbered upwards: where they are the ones that were kept, the last is the highest.
-        highest = self.llm[-1] if self.llm else 0
-        if len(items) != 1 or turns != {highest + 1} or crc32(self.llm) != kept.turns:
+        highest = llm[-1] if len(llm) else 0
+        items, turns = {len(view) for view in by_item}, {len(view) for view in by_turn}
+        if len(items) != 1 or turns != {highest + 1} or crc32(llm) != kept.turns:
             raise ValueError("columns that do not belong together")
+        for name, view in zip(_BY_ITEM, by_item, strict=True):
+            setattr(self, name, view)
+        for name, view in zip(_BY_TURN, by_turn, strict=True):
+            setattr(self, name, ByTurn(llm, view))
+        self._grows = None
 
     def begin_turn(
         self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int
     ) -> None:
         """Note what holds from a new turn on; its first item is added next."""
-        self.in_tokens.values.append(in_tokens)
-        self.out_tokens.values.append(out_tokens)
-        self.cache_read.values.append(cache_read)
-        self.cache_create.values.append(cache_create)
-        self.last_assistant.values.append(last_assistant)
+        of_in, of_out, of_read, of_create, of_last = (self._grows or self._growing())[1]
+        of_in.append(in_tokens)
+        of_out.append(out_tokens)
+        of_read.append(cache_read)
+        of_create.append(cache_create)
+        of_last.append(last_assistant)
 
     def cut(self, items: int) -> None:
         """Forget all items from one on."""
-        for column in self.by_item():
+        by_item, by_turn = self._grows or self._growing()
+        for column in by_item:
             del column[items:]
         turns = self.llm[-1] if items else 0
-        for by_turn in self.by_turn():
-            del by_turn.values[turns + 1 :]
+        for values in by_turn:
+            del values[turns + 1 :]

@@ -264,7 +264,7 @@ def meta_item(timeline: Timeline) -> int:
         BadRecord: there is none.
     """
     try:
-        return timeline.columns.kind.index(META)
+        return bytes(timeline.columns.kind).index(META)
     except ValueError:
         raise BadRecord("the run has no meta record", code="E_NO_META") from None
 

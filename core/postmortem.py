@@ -352,7 +352,7 @@ def _salvage(known: Known, damage: Sequence[Damage]) -> Action:
     deep = [each for each in damage if each.finding.code not in LEFT_BY_A_CRASH]
     if timeline.strict_error is None and not any(forks_before(each.finding.code) for each in deep):
         return Action("salvage", possible=False, why_not="nothing is damaged: a fork takes all there is")
-    good = timeline.items - timeline.columns.kind.count(DAMAGE)
+    good = timeline.items - bytes(timeline.columns.kind).count(DAMAGE)
     return Action(
         "salvage",
         possible=True,

@@ -27,6 +27,7 @@ from refold.core.columns import (
     Mark,
     Row,
     Span,
+    place_of,
 )
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
 from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
@@ -147,7 +148,7 @@ class Timeline:
         seqs, flags = self.columns.seq, self.columns.flags
         while True:
             try:
-                found = seqs.index(seq, start)
+                found = place_of(seq, seqs, start)
             except ValueError:
                 return None
             if flags[found] & SEQUENCED:

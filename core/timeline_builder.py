@@ -45,11 +45,11 @@ class Snapshot(msgspec.Struct, array_like=True):
     """Everything a builder knows, as plain values, for a cache."""
 
     columns: PackedColumns
-    call_names: bytes
+    call_names: memoryview
     names: list[str]
     loose_ids: dict[int, str]
-    iterations: bytes
-    stop_reasons: bytes
+    iterations: memoryview
+    stop_reasons: memoryview
     reasons: list[tuple[int, str]]
     marks: list[tuple[int, str, int, int, str]]
     first_seconds: float | None
@@ -131,11 +131,11 @@ class Builder:
         fold = {name: getattr(self._fold, name) for name in self._fold.__struct_fields__ if name != "suspect"}
         kept = Snapshot(
             columns=t.columns.packed(),
-            call_names=t.call_names.tobytes(),
+            call_names=memoryview(t.call_names.tobytes()),
             names=t.names,
             loose_ids=t.loose_ids,
-            iterations=t.iterations.tobytes(),
-            stop_reasons=t.stop_reasons.tobytes(),
+            iterations=memoryview(t.iterations.tobytes()),
+            stop_reasons=memoryview(t.stop_reasons.tobytes()),
             reasons=t.reasons,
             marks=[(*mark,) for mark in t.marks],
             first_seconds=t.first_seconds,
@@ -368,23 +368,13 @@ class Builder:
         line: Line | None = None,
     ) -> None:
         """Add one entry to every column."""
-        c, fold = self.timeline.columns, self._fold
-        link = -1 if line is None else self._count(kind, len(c.kind), line)
-        c.offset.append(offset)
-        c.length.append(size)
-        c.line.append(number)
-        c.seq.append(seq)
-        c.kind.append(kind)
-        c.flags.append(flags | OPEN if fold.assistant >= 0 else flags)
-        c.llm.append(fold.llm)
-        c.results.append(fold.results)
-        c.remote.append(fold.remote)
-        c.calls.append(fold.calls)
-        c.errors.append(fold.errors)
-        c.answered_left.append(fold.left)
-        c.messages.append(fold.messages)
-        c.link.append(link)
-        c.seconds.append(seconds)
+        columns, fold = self.timeline.columns, self._fold
+        link = -1 if line is None else self._count(kind, len(columns.kind), line)
+        row = (
+            offset, size, number, seq, kind, flags | OPEN if fold.assistant >= 0 else flags, fold.llm,
+            fold.results, fold.remote, fold.calls, fold.errors, fold.left, fold.messages, link, seconds,
+        )  # fmt: skip
+        columns.add((row,))
 
     def _count(self, kind: int, item: int, line: Line) -> int:
         """Fold one record into the sums; give the ordinal of the call that a result answers, else -1."""

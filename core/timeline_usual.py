@@ -124,8 +124,7 @@ class UsualLines:
             if fold.completed:
                 break
         if rows:
-            for column, values in zip(timeline.columns.by_item(), zip(*rows, strict=True), strict=True):
-                column.extend(values)
+            timeline.columns.add(rows)
             if timeline.first_seconds is None:
                 timeline.first_seconds = next((row[-1] for row in rows if row[-1] == row[-1]), None)
             fold.seen_seq = fold.last_seq = seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from itertools import accumulate
 
@@ -25,7 +26,7 @@ def tick(head: Playhead, now: float, wait: list[float]) -> Playhead:
 def timed(seconds: list[float | None]) -> Timeline:
     """A timeline of which nothing is known but the times of its items."""
     timeline = Timeline()
-    timeline.columns.seconds.extend(float("nan") if value is None else value for value in seconds)
+    timeline.columns.seconds = array("d", [float("nan") if value is None else value for value in seconds])
     return timeline
 
 

@@ -53,7 +53,9 @@ def by_fold(data: bytes, hint: str = "fisk-ai") -> Json:
 
 def columns_of(timeline: Timeline) -> dict[str, Any]:
     """Everything a timeline holds, as plain values."""
-    columns = {name: list(getattr(timeline.columns, name)) for name in timeline.columns.__slots__}
+    columns = {
+        name: list(getattr(timeline.columns, name)) for name in timeline.columns.__slots__ if name[0] != "_"
+    }
     columns["seconds"] = [repr(value) for value in columns["seconds"]]
     return columns | {
         "calls": [timeline.names[index] for index in timeline.call_names],
@@ -403,7 +405,7 @@ def test_columns_that_do_not_belong_together_are_refused(journals: Path, spoil: 
         columns = reader.index_all().columns
     kept = columns.packed()
     data = [bytearray(column) for column in kept.data]
-    turns = next(place for place, column in enumerate(columns.by_item()) if column is columns.llm)
+    turns = next(place for place, column in enumerate(columns.arrays()) if column is columns.llm)
     if spoil == "a turn":
         data[turns][0] ^= 64
     elif spoil == "the last turn":

@@ -407,27 +407,16 @@ class EventBuilder:
     ) -> None:
         """Add one entry to every column."""
         t, sums = self.timeline, self._sums
-        c = t.columns
         known = self._names.get(event_type)
         if known is None:
             known = self._names[event_type] = len(t.names)
             t.names.append(event_type)
         t.types.append(known)
-        c.offset.append(offset)
-        c.length.append(size)
-        c.line.append(number)
-        c.seq.append(seq)
-        c.kind.append(kind)
-        c.flags.append(flags)
-        c.llm.append(sums.llm)
-        c.results.append(sums.results)
-        c.remote.append(0)
-        c.calls.append(sums.calls)
-        c.errors.append(sums.errors)
-        c.answered_left.append(sums.left)
-        c.messages.append(0)
-        c.link.append(-1)
-        c.seconds.append(seconds)
+        row = (
+            offset, size, number, seq, kind, flags, sums.llm, sums.results, 0, sums.calls, sums.errors,
+            sums.left, 0, -1, seconds,
+        )  # fmt: skip
+        t.columns.add((row,))
 
 
 def _seconds(created: str | float | None) -> float:
