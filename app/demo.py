@@ -42,16 +42,17 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     wanted: Path | None = arguments.dir
     keep = wanted is not None or arguments.no_screen
     directory = _directory(wanted)
-    make(directory, datetime.now(UTC))
     if arguments.no_screen:
+        make(directory, datetime.now(UTC))
         with growing(directory):
             pass
         printer.raw(line(str(directory)) + "\n")
-        printer.note(f"refold: to look at them: XDG_STATE_HOME={shlex.quote(str(directory))} refold")
+        printer.note(f"refold: to look at them: {_opening(directory)}")
         return 0
-    stays = "they stay" if keep else "they go away when you leave"
-    printer.raw(f"The runs of the demo lie in {line(str(directory))}; {stays}.\n")
+    until = "to be kept" if keep else "until you leave"
+    printer.raw(f"The demo makes its runs in {line(str(directory))}, {until}.\n")
     printer.flush()
+    make(directory, datetime.now(UTC))
     shown = msgspec.structs.replace(
         settings,
         roots=roots(directory),
@@ -61,10 +62,40 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     )
     with growing(directory, scratch=not keep):
         if can_show(settings):
-            return show(shown)
-        from refold.app.cli_ls import run as list_runs
+            code = show(shown)
+        else:
+            from refold.app.cli_ls import run as list_runs
 
-        return list_runs(argparse.Namespace(filter=[], json=False), shown, printer)
+            code = list_runs(argparse.Namespace(filter=[], json=False), shown, printer)
+    for row in _what_is_left(directory, keep=keep):
+        printer.note(f"refold: {row}")
+    return code
+
+
+def _what_is_left(directory: Path, *, keep: bool) -> Iterator[str]:
+    """Say at the end where the runs are, or that they are gone, and how to look at them again."""
+    if keep:
+        yield f"the runs of the demo stay in {directory}"
+        yield f"to open them again: {_opening(directory)}"
+        yield f"to be rid of them: rm -r {shlex.quote(str(directory))}"
+        return
+    if directory.exists():
+        yield f"{directory} could not be removed whole: to be rid of it, rm -r {shlex.quote(str(directory))}"
+    else:
+        yield f"{directory} was removed, with every run of the demo and all that was done to them"
+    yield f"for new ones: {_program()} demo; to keep them: {_program()} demo --dir DIR"
+
+
+def _opening(directory: Path) -> str:
+    """Give the command that shows the runs of a directory that is kept, as it can be typed."""
+    return f"XDG_STATE_HOME={shlex.quote(str(directory))} {_program()}"
+
+
+def _program() -> str:
+    """Give this program as it can be typed here: where it is not on PATH, as it was started."""
+    started = sys.argv[0]
+    found = shutil.which("refold") is not None or Path(started).name != "refold"
+    return "refold" if found else shlex.quote(started)
 
 
 def roots(directory: Path) -> tuple[Root, ...]:
@@ -161,7 +192,9 @@ def _directory(wanted: Path | None) -> Path:
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         if any(wanted.iterdir()):
-            raise DemoFailed(f"{wanted}: not empty", remedy="name a new or empty directory")
+            made = roots(wanted.absolute())[0].path.is_dir()
+            there = f"to look at the runs in it: {_opening(wanted.absolute())}" if made else ""
+            raise DemoFailed(f"{wanted}: not empty", remedy=there or "name a new or empty directory")
     except OSError as error:
         raise DemoFailed(f"{wanted}: {error.strerror}") from error
     return wanted.absolute()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -201,10 +202,25 @@ def test_without_a_terminal_the_list_is_printed_and_the_directory_removed(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo"]) == 0
-    out = capsys.readouterr().out
-    assert "running" in out
-    assert str(scratch) in out.splitlines()[0]
+    said = capsys.readouterr()
+    assert "running" in said.out
+    first = said.out.splitlines()[0]
+    directory = first.removeprefix("The demo makes its runs in ").removesuffix(", until you leave.")
+    assert Path(directory).parent == scratch
+    assert said.err.splitlines() == [
+        f"refold: {directory} was removed, with every run of the demo and all that was done to them",
+        "refold: for new ones: refold demo; to keep them: refold demo --dir DIR",
+    ]
     assert list(scratch.iterdir()) == []
+
+
+def test_a_scratch_directory_that_could_not_be_removed_is_named(
+    scratch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "growing", lambda *_, **__: contextlib.nullcontext())
+    assert main(["demo"]) == 0
+    (left,) = scratch.iterdir()
+    assert f"{left} could not be removed whole: to be rid of it, rm -r {left}" in capsys.readouterr().err
 
 
 def test_a_named_directory_must_be_empty_and_stays(
@@ -213,9 +229,14 @@ def test_a_named_directory_must_be_empty_and_stays(
     assert main(["demo", "--dir", str(tmp_path / "a" / "b")]) == 0
     assert len(rows(tmp_path / "a" / "b")) >= 16
     assert list(scratch.iterdir()) == []
-    capsys.readouterr()
+    opening = f"XDG_STATE_HOME={tmp_path / 'a' / 'b'} refold"
+    said = capsys.readouterr().err
+    assert f"the runs of the demo stay in {tmp_path / 'a' / 'b'}\n" in said
+    assert f"to open them again: {opening}\n" in said
+    assert main(["demo", "--dir", str(tmp_path / "a" / "b")]) == 2
+    assert f"not empty (to look at the runs in it: {opening})" in capsys.readouterr().err
     assert main(["demo", "--dir", str(tmp_path / "a")]) == 2
-    assert "not empty" in capsys.readouterr().err
+    assert "not empty (name a new or empty directory)" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(["demo", "--dir", str(tmp_path / "file")]) == 2
 
@@ -256,8 +277,10 @@ def test_the_screen_opens_on_the_runs_and_leaves_nothing(tmp_path: Path) -> None
         assert len(list(scratch.iterdir())) == 1
         turns = turns_of_the_live_run(screen)
         terminal.wait(lambda shown: turns_of_the_live_run(shown) > turns)
+        (directory,) = scratch.iterdir()
         terminal.send("q")
         assert terminal.ended() == 0
+        assert f"{directory} was removed" in " ".join(terminal.text.split())
     assert list(scratch.iterdir()) == []
 
 
