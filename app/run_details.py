@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -65,3 +66,20 @@ def verdict_of(path: Path, settings: Settings) -> Verdict | None:
     ours = [reason.message for reason in plan.reasons if not reason.code.startswith("original:")]
     code = "" if plan.answers is None else plan.answers.code
     return Verdict(plan.outcome, code, next(iter(ours), ""), plan.refused_for_good)
+
+
+def refusal_of(path: Path) -> str:
+    """Say why no program can go on with a run directory; empty where one may, or where it cannot be read.
+
+    Whoever asks for a run goes on with it by itself: that Refold could start a program is no matter here.
+    """
+    from refold.core.rivumi.verdict import verdict
+    from refold.core.store.session_files import read_run
+
+    try:
+        found = verdict(read_run(path), now=time.time())
+    except StoreError:
+        return ""
+    if found.outcome != "refuse":
+        return ""
+    return next((reason.message for reason in found.ours.reasons), found.original.code)

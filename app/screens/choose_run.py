@@ -11,7 +11,7 @@ from textual import work
 
 from refold.app.loading import aside
 from refold.app.present.runs import counted
-from refold.app.run_details import verdict_of
+from refold.app.run_details import refusal_of
 from refold.app.safe import Safe
 from refold.app.screens.runs import RunsScreen
 from refold.core.store.session_names import is_run_directory
@@ -80,9 +80,8 @@ class ChooseRunScreen(RunsScreen):
         """Tell the id to whoever asked for one, unless the run could not go on with it."""
         path = Path(run.path)
         if is_run_directory(path):
-            found = await aside(lambda: verdict_of(path, self._settings))
-            if found is not None and found.outcome == "refuse":
-                why = found.reason or found.original
+            why = await aside(lambda: refusal_of(path))
+            if why:
                 self.notify(f"{run.id} cannot go on: {why}", title="Not this one", severity="warning")
                 self._begin()
                 return
