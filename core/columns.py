@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias, overload
 from zlib import crc32
 
@@ -108,19 +108,60 @@ class PackedColumns(msgspec.Struct, array_like=True):
 
     data: list[memoryview]
     """Decoded, they are views of what was read: nothing is copied."""
+    codes: str
+    """Their types, a letter each."""
     turns: int
     """The check sum of the column of turns, by which others are looked up."""
 
 
 _BY_ITEM: Final = {
-    "offset": "Q", "length": "Q", "line": "Q", "seq": "Q", "kind": "B", "flags": "B", "llm": "I",
-    "results": "I", "remote": "I", "calls": "I", "errors": "I", "answered_left": "I", "messages": "I",
-    "link": "i", "seconds": "d",
+    "offset": "Q", "length": "I", "line": "I", "seq": "I", "kind": "B", "flags": "B", "llm": "I",
+    "results": "I", "remote": "H", "calls": "I", "errors": "H", "answered_left": "B", "messages": "I",
+    "link": "b", "seconds": "d",
 }  # fmt: skip
-"""The columns that are kept once an item and their types, in the order in which a builder adds a row."""
+"""The columns that are kept once an item, in the order of a row, and the types they begin with."""
 _BY_TURN: Final = {
-    "in_tokens": "q", "out_tokens": "q", "cache_read": "q", "cache_create": "q", "last_assistant": "I",
+    "in_tokens": "I", "out_tokens": "I", "cache_read": "I", "cache_create": "I", "last_assistant": "I",
 }  # fmt: skip
+_WIDER: Final = {"B": "I", "H": "I", "b": "q", "I": "q", "q": "Q"}
+"""The type that a column goes on with when a number does not fit."""
+
+
+def _widths(code: str) -> str:
+    """Give the types that a column of this one may have become."""
+    return code + _widths(_WIDER[code]) if code in _WIDER else code
+
+
+def _may_become(begun: str, code: str) -> bool:
+    return code in _widths(begun)
+
+
+def _code(column: Numbers | array[float] | memoryview[float]) -> str:
+    return column.format if isinstance(column, memoryview) else column.typecode
+
+
+def _grown(column: Numbers) -> array[int]:
+    return array(column.format, column.tobytes()) if isinstance(column, memoryview) else column
+
+
+def _extended(column: array[int], before: int, values: Sequence[int]) -> array[int]:
+    """Give so much of a column with more values, in a type into which all of them fit."""
+    del column[before:]
+    try:
+        column.extend(values)
+    except OverflowError:
+        del column[before:]
+    else:
+        return column
+    for code in _widths(column.typecode)[1:]:
+        try:
+            return array(code, [*column, *values])
+        except OverflowError:
+            continue
+    raise OverflowError("a number of more than 64 bits")
+
+
+_Growing: TypeAlias = "tuple[tuple[array[int] | array[float], ...], tuple[array[int], ...]]"
 
 
 class Columns:
@@ -128,55 +169,83 @@ class Columns:
 
     __slots__ = (*_BY_ITEM, *_BY_TURN, "_grows")
 
+    offset: Numbers
+    length: Numbers
+    line: Numbers
+    seq: Numbers
+    kind: Numbers
+    flags: Numbers
+    llm: Numbers
+    """Assistant records up to and including this item; the sums below run likewise."""
+    results: Numbers
+    remote: Numbers
+    calls: Numbers
+    """Calls requested."""
+    errors: Numbers
+    in_tokens: ByTurn
+    out_tokens: ByTurn
+    cache_read: ByTurn
+    cache_create: ByTurn
+    last_assistant: ByTurn
+    """The item of the last assistant record, plus one; 0 where there is none."""
+    answered_left: Numbers
+    """Calls of the open turn that have no result."""
+    messages: Numbers
+    """Messages of the conversation if every turn were committed."""
+    link: Numbers
+    """A result: the ordinal of the call it answers in the open turn; -1 where it answers none."""
+    seconds: array[float] | memoryview[float]
+    """Recorded time as a POSIX time stamp; NaN where none is recorded."""
+
     def __init__(self) -> None:
-        self.offset: Numbers = array("Q")
-        self.length: Numbers = array("Q")
-        self.line: Numbers = array("Q")
-        self.seq: Numbers = array("Q")
-        self.kind: Numbers = array("B")
-        self.flags: Numbers = array("B")
-        self.llm: Numbers = array("I")
-        """Assistant records up to and including this item; the sums below run likewise."""
-        self.results: Numbers = array("I")
-        self.remote: Numbers = array("I")
-        self.calls: Numbers = array("I")
-        """Calls requested."""
-        self.errors: Numbers = array("I")
-        self.in_tokens = ByTurn(self.llm, array("q", (0,)))
-        self.out_tokens = ByTurn(self.llm, array("q", (0,)))
-        self.cache_read = ByTurn(self.llm, array("q", (0,)))
-        self.cache_create = ByTurn(self.llm, array("q", (0,)))
-        self.last_assistant = ByTurn(self.llm, array("I", (0,)))
-        """The item of the last assistant record, plus one; 0 where there is none."""
-        self.answered_left: Numbers = array("I")
-        """Calls of the open turn that have no result."""
-        self.messages: Numbers = array("I")
-        """Messages of the conversation if every turn were committed."""
-        self.link: Numbers = array("i")
-        """A result: the ordinal of the call it answers in the open turn; -1 where it answers none."""
-        self.seconds: array[float] | memoryview[float] = array("d")
-        """Recorded time as a POSIX time stamp; NaN where none is recorded."""
-        self._grows: tuple[tuple[array[int] | array[float], ...], tuple[array[int], ...]] | None = None
+        for name, code in _BY_ITEM.items():
+            setattr(self, name, array(code))
+        for name, code in _BY_TURN.items():
+            setattr(self, name, ByTurn(self.llm, array(code, (0,))))
+        self._grows: _Growing | None = None
         """The columns of each item and of each turn, once one was added to; until then they may be views."""
 
-    def add(self, rows: Iterable[tuple[int | float, ...]]) -> None:
-        """Add items, of each its entries in the order in which the columns stand above."""
+    def add(self, rows: Sequence[tuple[int | float, ...]]) -> None:
+        """Add items, one at least, of each its entries in the order in which the columns stand above."""
         by_item, _ = self._grows or self._growing()
-        for column, values in zip(by_item, zip(*rows, strict=True), strict=True):
-            column.extend(values)
+        try:
+            for column, values in zip(by_item, zip(*rows, strict=True), strict=True):
+                column.extend(values)
+        except OverflowError:
+            before = len(self.seconds)
+            for name, values in zip(_BY_ITEM, zip(*rows, strict=True), strict=True):
+                setattr(self, name, _extended(getattr(self, name), before, values))
+            self._growing()
 
-    def _growing(self) -> tuple[tuple[array[int] | array[float], ...], tuple[array[int], ...]]:
+    def begin_turn(
+        self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int
+    ) -> None:
+        """Note what holds from a new turn on; its first item is added next."""
+        of_in, of_out, of_read, of_create, of_last = (self._grows or self._growing())[1]
+        try:
+            of_in.append(in_tokens)
+            of_out.append(out_tokens)
+            of_read.append(cache_read)
+            of_create.append(cache_create)
+            of_last.append(last_assistant)
+        except OverflowError:
+            before = len(of_last)
+            turn = (in_tokens, out_tokens, cache_read, cache_create, last_assistant)
+            for name, value in zip(_BY_TURN, turn, strict=True):
+                by_turn = getattr(self, name)
+                by_turn.values = _extended(by_turn.values, before, (value,))
+            self._growing()
+
+    def _growing(self) -> _Growing:
         """Make arrays of all columns that are views."""
         items: list[array[int] | array[float]] = []
-        for name, code in _BY_ITEM.items():
-            column = getattr(self, name)
-            items.append(column if isinstance(column, array) else array(code, column.tobytes()))
+        for name in _BY_ITEM:
+            items.append(_grown(getattr(self, name)))
             setattr(self, name, items[-1])
         turns: list[array[int]] = []
-        for name, code in _BY_TURN.items():
+        for name in _BY_TURN:
             by_turn = getattr(self, name)
-            values = by_turn.values
-            turns.append(values if isinstance(values, array) else array(code, values.tobytes()))
+            turns.append(_grown(by_turn.values))
             by_turn.turns, by_turn.values = self.llm, turns[-1]
         self._grows = tuple(items), tuple(turns)
         return self._grows
@@ -190,8 +259,9 @@ class Columns:
 
     def packed(self) -> PackedColumns:
         """Give all that is kept, for a cache."""
-        data = [memoryview(column.tobytes()) for column in self.arrays()]
-        return PackedColumns(data, crc32(self.llm))
+        arrays = self.arrays()
+        data = [memoryview(column.tobytes()) for column in arrays]
+        return PackedColumns(data, "".join(map(_code, arrays)), crc32(self.llm))
 
     def restore(self, kept: PackedColumns) -> None:
         """Take over what was kept, instead of what there is; it is copied when something is added.
@@ -199,10 +269,13 @@ class Columns:
         Raises:
             ValueError: they do not belong together: as many entries in each, and one for each turn.
         """
+        begun = [*_BY_ITEM.values(), *_BY_TURN.values()]
+        if len(kept.codes) != len(begun) or not all(map(_may_become, begun, kept.codes)):
+            raise ValueError("columns of other types")
         try:
             views: list[memoryview[int]] = [
                 data.cast(code)  # type: ignore[call-overload] # of one of the types that it knows
-                for data, code in zip(kept.data, [*_BY_ITEM.values(), *_BY_TURN.values()], strict=True)
+                for data, code in zip(kept.data, kept.codes, strict=True)
             ]
         except TypeError as error:
             raise ValueError(str(error)) from error
@@ -218,17 +291,6 @@ class Columns:
         for name, view in zip(_BY_TURN, by_turn, strict=True):
             setattr(self, name, ByTurn(llm, view))
         self._grows = None
-
-    def begin_turn(
-        self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int
-    ) -> None:
-        """Note what holds from a new turn on; its first item is added next."""
-        of_in, of_out, of_read, of_create, of_last = (self._grows or self._growing())[1]
-        of_in.append(in_tokens)
-        of_out.append(out_tokens)
-        of_read.append(cache_read)
-        of_create.append(cache_create)
-        of_last.append(last_assistant)
 
     def cut(self, items: int) -> None:
         """Forget all items from one on."""

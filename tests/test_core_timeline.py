@@ -399,11 +399,14 @@ def test_buckets_cover_every_row_once(
                 assert timeline.link(linked) == index
 
 
-@pytest.mark.parametrize("spoil", ["a turn", "the last turn", "an entry", "a column", "part of an entry"])
+@pytest.mark.parametrize(
+    "spoil", ["a turn", "the last turn", "an entry", "a column", "part of an entry", "a type", "the types"]
+)
 def test_columns_that_do_not_belong_together_are_refused(journals: Path, spoil: str) -> None:
     with RunReader.open(journals / "v2" / "completed-simple.json") as reader:
         columns = reader.index_all().columns
     kept = columns.packed()
+    codes = {"a type": "d" + kept.codes[1:], "the types": kept.codes[1:]}.get(spoil, kept.codes)
     data = [bytearray(column) for column in kept.data]
     turns = next(place for place, column in enumerate(columns.arrays()) if column is columns.llm)
     if spoil == "a turn":
@@ -414,10 +417,10 @@ def test_columns_that_do_not_belong_together_are_refused(journals: Path, spoil: 
         del data[0][:8]
     elif spoil == "a column":
         del data[-1]
-    else:
+    elif spoil == "part of an entry":
         del data[0][:3]
     with pytest.raises(ValueError):  # noqa: PT011 - of several kinds
-        Columns().restore(PackedColumns([memoryview(column) for column in data], kept.turns))
+        Columns().restore(PackedColumns([memoryview(column) for column in data], codes, kept.turns))
     again = Columns()
     again.restore(kept)
     assert again.packed() == kept
