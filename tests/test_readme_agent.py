@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.terminal.program import environment
+from tests.terminal.terminal import HANGS
 
 from refold.core.store.journal import JournalStore
 
@@ -51,6 +54,36 @@ def test_the_command_line_runs_it(notes: Path) -> None:
     refold = (sys.executable, "-m", "refold.app")
     done = run(*refold, "run", "notes:make", "Shout.", cwd=notes.parent)
     assert (done.returncode, done.stdout) == (0, "out.txt is written.\n")
+
+
+def test_its_crash_is_gone_on_with_by_the_commands_that_are_printed(notes: Path, project: Path) -> None:
+    recipe = re.search(
+        r"<!-- crash-recipe -->\n```sh\n(.*?)```\n", (project / "README.md").read_text(), re.DOTALL
+    )
+    assert recipe is not None
+    head = "async def write_file(path: str, text: str) -> str:\n"
+    text = notes.read_text()
+    assert head in text
+    notes.write_text(text.replace(head, f"{head}    await asyncio.sleep(60)\n"))
+    place = notes.parent
+    home = environment(place / "home")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{home['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", recipe[1]],
+        cwd=place,
+        env={**home, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "write_file (call-1): outcome unknown" in done.stderr
+    pasted = f"refold resume {place / 'runs' / 'notes.json'} --agent notes:make --decide=call-1=failed"
+    assert f"  {pasted}\n" in done.stdout
+    store = JournalStore(place / "runs")
+    assert store.load("notes").terminal is not None
+    assert not (place / "out.txt").exists()
 
 
 def test_it_is_typed_and_short(notes: Path, project: Path) -> None:
