@@ -87,11 +87,14 @@ def runs() -> Iterator[None]:
 
 def settings_of(theme: str) -> Settings:
     """Settings for the runs of the demo and nothing else."""
+    import msgspec
+
     from refold.app import demo
     from refold.app.settings import Settings
 
     return Settings(
-        roots=demo.roots(RUNS),
+        # As they would be seen by whose runs they are.
+        roots=tuple(msgspec.structs.replace(root, origin="default") for root in demo.roots(RUNS)),
         state_dir=RUNS / "refold",
         conversations=(demo.conversations(RUNS),),
         cache_dir=RUNS / "cache",

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.terminal.program import environment
-from tests.terminal.terminal import HANGS
+from tests.terminal.program import HANGS, environment
 
 from refold.core.store.journal import JournalStore
 
