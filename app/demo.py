@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from refold.app import demo_rivumi
+from refold.app.agents import PROGRAM
 from refold.app.cli_print import Printer
 from refold.app.demo_agent import FACTORY
 from refold.app.demo_runs import FOREIGN, KILLED, STORIES, WITH_AGENT
@@ -94,8 +95,8 @@ def _opening(directory: Path) -> str:
 def _program() -> str:
     """Give this program as it can be typed here: where it is not on PATH, as it was started."""
     started = sys.argv[0]
-    found = shutil.which("refold") is not None or Path(started).name != "refold"
-    return "refold" if found else shlex.quote(started)
+    found = shutil.which(PROGRAM) is not None or Path(started).name != PROGRAM
+    return PROGRAM if found else shlex.quote(started)
 
 
 def roots(directory: Path) -> tuple[Root, ...]:
