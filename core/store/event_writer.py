@@ -9,7 +9,14 @@ import os
 from pathlib import Path
 
 from refold.core.errors import JournalClosed, LeaseLost, WriteFailed
-from refold.core.store.files import append_durably, create_private, fsync_directory, open_regular, shown
+from refold.core.store.files import (
+    append_durably,
+    create_private,
+    fsync_directory,
+    open_regular,
+    shown,
+    status_of,
+)
 from refold.core.store.lock import RunLock
 from refold.core.store.session_lease import SessionWriterLease
 from refold.core.store.session_names import EVENTS
@@ -90,7 +97,7 @@ class EventWriter:
         path = self._lease.directory / EVENTS
         if not self._own.still_ours():
             raise LeaseLost(f"{shown(path)}: the log was removed or replaced", remedy="claim the run again")
-        size = os.fstat(self._own.fileno()).st_size
+        size = status_of(self._own.fileno(), path).st_size
         if size != self._end:
             raise LeaseLost(
                 f"{shown(path)}: somebody else changed the log: it has {size} bytes, not {self._end}",

@@ -65,11 +65,23 @@ def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> int:
     except (OSError, ValueError) as error:
         raise open_error(path, error) from error
     try:
-        _require_regular(path, os.fstat(fd))
+        _require_regular(path, status_of(fd, path))
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def status_of(fd: int, path: str | os.PathLike[str]) -> os.stat_result:
+    """Ask an open file what it is.
+
+    Raises:
+        Unreadable: the disk or the server that it lies on has gone away.
+    """
+    try:
+        return os.fstat(fd)
+    except OSError as error:
+        raise open_error(path, error) from error
 
 
 def create_private(path: Path) -> int:

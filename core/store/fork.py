@@ -19,7 +19,7 @@ from refold.core.fork import FOOT, Child, ForkFormat, ForkPlan, Parent, meta_ite
 from refold.core.formats.registry import by_name
 from refold.core.records import ForkOrigin, Message, MetaRecord, UserRecord
 from refold.core.repair import PlanOutdated
-from refold.core.store.files import open_regular, read_range, shown, write_all
+from refold.core.store.files import open_regular, read_range, shown, status_of, write_all
 from refold.core.store.new_run import copy, make_run, pieces, stamp
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
@@ -190,7 +190,7 @@ class _Parent:
     def __init__(self, fd: int, plan: ForkPlan) -> None:
         self._fd = fd
         self._plan = plan
-        found = os.fstat(fd)
+        found = status_of(fd, plan.path)
         if (found.st_dev, found.st_ino) != (plan.device, plan.inode) or found.st_size < plan.end - 1:
             raise self._outdated("was replaced or cut since the plan was made")
         self._end = min(plan.end, found.st_size)

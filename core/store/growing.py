@@ -19,7 +19,7 @@ from refold.core.columns import META
 from refold.core.formats import HEAD_BYTES, Decoder, Format
 from refold.core.formats.registry import format_of
 from refold.core.store import index_cache
-from refold.core.store.files import read_range
+from refold.core.store.files import read_range, status_of
 from refold.core.store.scan import Line, Scanner
 from refold.core.timeline import Timeline
 from refold.core.timeline_builder import Builder
@@ -57,7 +57,7 @@ class GrowingIndex:
         self.run_id = path.name.removesuffix(".json")
         self._fd = fd
         self._hint = hint
-        found = os.fstat(fd)
+        found = status_of(fd, path)
         self.size = found.st_size
         self.mtime = found.st_mtime
         self.mode = found.st_mode
@@ -98,7 +98,7 @@ class GrowingIndex:
     @property
     def identity(self) -> tuple[int, int]:
         """Device and inode of the file that is being read."""
-        found = os.fstat(self._fd)
+        found = status_of(self._fd, self._file)
         return found.st_dev, found.st_ino
 
     @property
@@ -118,7 +118,7 @@ class GrowingIndex:
 
     def take_cached(self, cache: Path) -> bool:
         """Start from an index that was kept, if it stands for the very bytes of this file."""
-        now = os.fstat(self._fd)
+        now = status_of(self._fd, self._file)
         found = index_cache.load(cache, now.st_dev, now.st_ino)
         if found is None:
             return False
@@ -158,7 +158,7 @@ class GrowingIndex:
         """
         if not self.complete or self._has_tail or self._scanner.offset < index_cache.SMALLEST:
             return None
-        now, builder, changes = os.fstat(self._fd), self._builder, self._changes
+        now, builder, changes = status_of(self._fd, self._file), self._builder, self._changes
         place = index_cache.Place(
             device=now.st_dev,
             inode=now.st_ino,
@@ -268,7 +268,7 @@ class GrowingIndex:
         end = self._scanner.offset
         held = self._scanner.held(max(0, end - _FOOT), end)
         self._foot = self._foot_bytes(end) if held is None else held
-        now = os.fstat(self._fd)
+        now = status_of(self._fd, self._file)
         if now.st_size == self._known_size:
             self.mtime = now.st_mtime
 
@@ -286,9 +286,9 @@ class GrowingIndex:
         """Say what happened to the file since the last `step`; a stat, and a small read where it grew."""
         try:
             now = self._file.stat(follow_symlinks=False)
+            mine = os.fstat(self._fd)
         except OSError:
             return Change.GONE
-        mine = os.fstat(self._fd)
         if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino):
             return Change.REPLACED
         known = self._known_size

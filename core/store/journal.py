@@ -45,6 +45,7 @@ from refold.core.store.files import (
     private_directory,
     read_range,
     shown,
+    status_of,
     write_failed,
 )
 from refold.core.store.lock import RunLock
@@ -103,7 +104,7 @@ class Journal:
         self._empty = empty
         self._last_seq = last_seq
         self._stamps = stamps
-        self._end = os.fstat(own.fileno()).st_size
+        self._end = status_of(own.fileno(), own.path).st_size
         self._directory_done = False
         self._one_at_a_time = threading.RLock()
 
@@ -398,7 +399,7 @@ class JournalStore:
         path = self.path_of(run_id)
         fd = open_regular(path)
         try:
-            data = read_range(fd, 0, os.fstat(fd).st_size, path)
+            data = read_range(fd, 0, status_of(fd, path).st_size, path)
         finally:
             os.close(fd)
         return fold_bytes(data, hint=self._format.name)

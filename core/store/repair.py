@@ -27,6 +27,7 @@ from refold.core.store.files import (
     open_regular,
     read_range,
     shown,
+    status_of,
 )
 from refold.core.store.journal import JournalStore
 from refold.core.store.lock import RunLock
@@ -117,7 +118,7 @@ def undo(path: Path, *, notes: NotesStore | None = None) -> Undone:
         held.callback(own.release)
         if not own.still_ours():
             raise RunLocked(f"{shown(log)}: the file is being replaced", remedy="try again")
-        size = os.fstat(own.fileno()).st_size
+        size = status_of(own.fileno(), log).st_size
         side_file = _side_file(log, stem, size, None if notes is None else notes.read(path).repair)
         torn = _bytes_of(side_file)
         append_durably(own.fileno(), torn, log)
@@ -174,7 +175,7 @@ def _side_files(path: Path, run_id: str, size: int | None) -> list[str]:
 def _bytes_of(side_file: Path) -> bytes:
     fd = open_regular(side_file)
     try:
-        return read_range(fd, 0, os.fstat(fd).st_size, side_file)
+        return read_range(fd, 0, status_of(fd, side_file).st_size, side_file)
     finally:
         os.close(fd)
 

@@ -19,7 +19,7 @@ from refold.core.good_records import Source
 from refold.core.records import ForkOrigin
 from refold.core.repair import PlanOutdated
 from refold.core.salvage import SalvagePlan, plan_salvage, report
-from refold.core.store.files import open_regular, shown, write_all
+from refold.core.store.files import open_regular, shown, status_of, write_all
 from refold.core.store.fork import Forked, make_child
 from refold.core.store.new_run import copy, pieces, stamp
 from refold.core.store.notes import NotesStore
@@ -83,7 +83,7 @@ def carry_out(
     path = Path(plan.path)
     source = open_regular(path)
     try:
-        found = os.fstat(source)
+        found = status_of(source, path)
         if (found.st_dev, found.st_ino) != (plan.device, plan.inode):
             raise _outdated(plan, "was replaced")
         origin = ForkOrigin(

@@ -19,7 +19,7 @@ import msgspec
 
 from refold.core.errors import RefoldError
 from refold.core.rewritten import Rewritten as Rewritten
-from refold.core.store.files import open_regular, private_directory, read_range, replace_atomically
+from refold.core.store.files import open_regular, private_directory, read_range, replace_atomically, status_of
 
 LONGEST: Final = 256 << 20
 """Longer files are looked at only by who reads all of them anyway."""
@@ -69,7 +69,7 @@ def look(fd: int, path: Path, cache: Path, *, accept: bool = False) -> Rewritten
     Raises:
         Unreadable: the system answers a read with an error.
     """
-    found = os.fstat(fd)
+    found = status_of(fd, path)
     before = None if accept else _load(cache, path)
     head, after = _beginning(fd, path)
     if before is not None and before.head != head and not _is_same(before, found, after):

@@ -65,6 +65,7 @@ from refold.core.store.files import (
     read_range,
     replace_atomically,
     shown,
+    status_of,
 )
 from refold.core.store.session_files import SIDE_LIMIT, read_run
 from refold.core.store.session_lease import SessionWriterLease
@@ -176,7 +177,7 @@ class SessionStore:
         path = self.path_of(run_id) / MANIFEST
         fd = open_regular(path)
         try:
-            size = os.fstat(fd).st_size
+            size = status_of(fd, path).st_size
             if size > SIDE_LIMIT:
                 raise TooLarge(
                     f"{shown(path)}: {sized(size)}: a manifest above {sized(SIDE_LIMIT)} is not read",

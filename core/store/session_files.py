@@ -22,7 +22,7 @@ from refold.core.errors import (
 )
 from refold.core.rivumi.snapshot import Part, PartState, Snapshot, Workspace
 from refold.core.sizes import sized
-from refold.core.store.files import open_error, open_regular, read_range, shown
+from refold.core.store.files import open_error, open_regular, read_range, shown, status_of
 from refold.core.store.lock import holder_of
 from refold.core.store.session_names import (
     EVENTS,
@@ -222,7 +222,7 @@ def _read(name: str, path: Path, limit: int) -> Part:
     try:
         fd = open_regular(path)
         try:
-            size = os.fstat(fd).st_size
+            size = status_of(fd, path).st_size
             if size > limit:
                 return Part(
                     name,

@@ -33,6 +33,7 @@ from refold.core.store.files import (
     read_range,
     replace_and_keep,
     shown,
+    status_of,
     sync,
     write_all,
     write_failed,
@@ -149,7 +150,7 @@ class SessionWriterLease:
         path = self.directory / MANIFEST
         fd = open_regular(path)
         try:
-            status = os.fstat(fd)
+            status = status_of(fd, path)
             same = read_range(fd, 0, len(data) + 1, path) == data
         except BaseException:
             os.close(fd)

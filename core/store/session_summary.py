@@ -18,7 +18,7 @@ from refold.core.rivumi.manifest import Manifest, Pending, read_request
 from refold.core.rivumi.snapshot import Part
 from refold.core.rivumi.summary import Found, Parts, standing, summary
 from refold.core.sizes import sized
-from refold.core.store.files import open_error, open_regular, read_range
+from refold.core.store.files import open_error, open_regular, read_range, status_of
 from refold.core.store.session_files import SIDE_LIMIT
 from refold.core.store.session_names import EVENTS, MANIFEST
 from refold.core.summary import RunSummary
@@ -217,7 +217,7 @@ def read_part(directory: Path, name: str, limit: int) -> Part:
     except StoreError as error:
         return _part_of(name, error)
     try:
-        size = os.fstat(fd).st_size
+        size = status_of(fd, path).st_size
         if size > limit:
             return Part(
                 name,
@@ -269,7 +269,7 @@ def _instruction(directory: Path) -> str:
 def _ends(path: Path, most: int) -> bytes:
     fd = open_regular(path)
     try:
-        size = os.fstat(fd).st_size
+        size = status_of(fd, path).st_size
         return read_range(fd, max(0, size - most), size, path)
     finally:
         os.close(fd)

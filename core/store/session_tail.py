@@ -13,7 +13,7 @@ from pathlib import Path
 from refold.core.repair import JournalFile, PlanOutdated, RepairPlan
 from refold.core.rivumi.events import EventLog, read_log
 from refold.core.rivumi.snapshot import RESUME_LIMIT
-from refold.core.store.files import open_regular, read_range, shown
+from refold.core.store.files import open_regular, read_range, shown, status_of
 from refold.core.store.lock import RunLock
 from refold.core.store.session_lease import SessionWriterLease
 from refold.core.store.session_names import EVENTS
@@ -54,7 +54,7 @@ def repair_log(directory: Path, plan: RepairPlan) -> None:
 
 
 def _plan(fd: int, path: Path) -> RepairPlan | None:
-    status = os.fstat(fd)
+    status = status_of(fd, path)
     if status.st_size > RESUME_LIMIT:
         return None
     data = read_range(fd, 0, RESUME_LIMIT + 1, path)

@@ -29,6 +29,7 @@ from refold.core.store.files import (
     open_regular,
     read_range,
     shown,
+    status_of,
     sync,
     write_all,
     write_failed,
@@ -84,7 +85,7 @@ def read_tail(fd: int, path: Path, format_: Format) -> tuple[Tail, Decoder]:
         CorruptJournal: the damage is deeper than a torn tail.
         StoreError: the file cannot be read.
     """
-    status = os.fstat(fd)
+    status = status_of(fd, path)
     decoder = format_.decoder(read_range(fd, 0, min(status.st_size, _HEAD), path))
     if not decoder.readable:
         raise UnsupportedVersion(decoder.version, decoder.supported)
@@ -142,7 +143,9 @@ def _holds_exactly(side_path: Path, torn: bytes) -> bool:
     except StoreError:
         return False
     try:
-        return os.fstat(fd).st_size == len(torn) and read_range(fd, 0, len(torn), side_path) == torn
+        return (
+            status_of(fd, side_path).st_size == len(torn) and read_range(fd, 0, len(torn), side_path) == torn
+        )
     finally:
         os.close(fd)
 

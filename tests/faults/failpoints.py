@@ -4,6 +4,7 @@ For where no tracer may watch it, and for what a tracer cannot do: a write that 
 counter before one function of `os` or `fcntl` by which the store changes or opens a file. What happens at the
 chosen call: `kill`; `half`, half of the bytes are written and then comes the kill; `short`, half of them are
 written and that is said; `full`, half of them are written and then the disk is full; or the name of an errno.
+Any other function of `os` that takes a file or a path may be named too; of those only it is counted.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Failpoints:
         self._fault = (call, number)
         self._how = how
         self._directory = directory
-        for name in CALLS:
+        for name in CALLS if call in CALLS or not call else (call,):
             module: ModuleType = fcntl if name == "flock" else os
             setattr(module, name, self._counted(name, getattr(module, name)))
 

@@ -128,7 +128,11 @@ class Forks:
         return Forked(reading)
 
     def run(
-        self, *arguments: str | Path, home: Path, limit: float = HANGS
+        self,
+        *arguments: str | Path,
+        home: Path,
+        fail: tuple[str, int, str, str] | None = None,
+        limit: float = HANGS,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the program without a terminal to its end, as `tests.terminal.program.run` does."""
         with (
@@ -137,7 +141,7 @@ class Forks:
             Path(os.devnull).open("rb") as nothing,
         ):
             streams = (nothing.fileno(), out.fileno(), error.fileno())
-            code = self.start(arguments, environment(home), streams).wait(limit)
+            code = self.start(arguments, environment(home), streams, fail=fail).wait(limit)
             said = []
             for file in (out, error):
                 file.seek(0)
