@@ -15,6 +15,7 @@ from refold.app.cli_redact import count
 from refold.app.cli_run import NoSuchPlace, WrongPlace, find_run
 from refold.core.errors import CorruptJournal, NotPermitted, NotRegular, TooLarge, Unreadable
 from refold.core.records import Json
+from refold.core.store.files import is_directory
 from refold.core.store.reader import RunReader
 from refold.core.store.session_files import read_run
 from refold.core.store.session_names import MARKS, is_run_directory
@@ -40,7 +41,7 @@ def session_of(name: str, settings: Settings) -> Path | None:
         StoreError: there is nothing of that name, or several runs.
     """
     path = find_run(name, settings)
-    if path.name in MARKS and not path.is_dir() and is_run_directory(path.parent):
+    if path.name in MARKS and not is_directory(path) and is_run_directory(path.parent):
         return path.parent
     return path if is_run_directory(path) else None
 

@@ -72,6 +72,14 @@ def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> int:
     return fd
 
 
+def is_directory(path: Path) -> bool:
+    """Say whether a directory lies there; what the system does not let us look at is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def status_of(fd: int, path: str | os.PathLike[str]) -> os.stat_result:
     """Ask an open file what it is.
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from refold.core.errors import LockUnsure, NotRegular, RunLocked
-from refold.core.store.files import make_private, open_error, shown
+from refold.core.errors import LockUnsure, NotRegular, RunLocked, StoreError
+from refold.core.store.files import is_directory, make_private, open_error, shown, status_of
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TRIES = 100
@@ -50,7 +50,7 @@ class RunLock:
         self._file = file
         self.path = path
         # The file behind an open descriptor stays the same one: it is asked who it is once.
-        locked = os.fstat(file.fileno())
+        locked = status_of(file.fileno(), path)
         self._inode, self._device = locked.st_ino, locked.st_dev
         self._name = os.fspath(path)
         _HELD.add(self)
@@ -256,14 +256,17 @@ def _open_lock_file(path: Path) -> int:
             if fd is None:
                 fd = os.open(path, _FLAGS)
         except FileNotFoundError as error:
-            if not path.parent.is_dir():
+            if not is_directory(path.parent):
                 raise open_error(path, error) from error
             continue
         except (OSError, ValueError) as error:
             raise open_error(path, error) from error
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        try:
+            if not stat.S_ISREG(status_of(fd, path).st_mode):
+                raise NotRegular(f"{shown(path)}: not a file", remedy="remove it when no run uses it")
+        except StoreError:
             os.close(fd)
-            raise NotRegular(f"{shown(path)}: not a file", remedy="remove it when no run uses it")
+            raise
         return fd
     raise RunLocked(f"{shown(path)}: the lock file comes and goes", remedy="find out what removes it")
 

@@ -22,6 +22,7 @@ from refold.core.errors import LockUnsure, NotPermitted, NotRegular, RunNotFound
 from refold.core.keeping import Kept, RecordNote, within_bounds
 from refold.core.records import Decision, Fingerprint, ForkOrigin, Json
 from refold.core.store.files import (
+    is_directory,
     open_error,
     open_regular,
     private_directory,
@@ -188,7 +189,7 @@ class NotesStore:
                 raise TooLarge(
                     f"{shown(own)}: notes of {len(data):,} bytes are too long", remedy="shorten them"
                 )
-            if source != own and own.exists():
+            if source != own and os.path.lexists(own):
                 # Of a run that lay here before, and may have been moved; or no notes that can be read.
                 _keep(own, "" if read_values(own) else _DAMAGED)
             if source is not None and _fitting(values)[1]:
@@ -242,7 +243,7 @@ class NotesStore:
             StoreError: the notes cannot be reached.
             OSError: they cannot be removed.
         """
-        if not runs or not self.directory.is_dir():
+        if not runs or not is_directory(self.directory):
             return
         with self._alone():
             names = self._names_by_place()
@@ -259,7 +260,7 @@ class NotesStore:
         Raises:
             OSError: the directory of notes cannot be listed.
         """
-        if not self.directory.is_dir():
+        if not is_directory(self.directory):
             return []
         names = self._names_by_place()
         return [run for run in runs if self.path_of(run).stem in names] if names else []

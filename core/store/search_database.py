@@ -94,9 +94,11 @@ def take_lock(cache: Path) -> int:
 
 @contextlib.contextmanager
 def problems(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a sentence."""
+    """Turn what SQLite raises into a sentence, and what the system answers about its file."""
     try:
         yield
+    except OSError as error:
+        raise IndexProblem(f"the index {path.name} cannot be used: {error.strerror or error}") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorname", "") or type(error).__name__
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

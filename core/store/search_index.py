@@ -361,9 +361,9 @@ def open_index(cache: Path) -> SearchIndex | None:
         IndexProblem: there is one, and it is of no use.
     """
     path = cache / NAME
-    if not path.exists():
-        return None
     with problems(path):
+        if not path.exists():
+            return None
         database = connect(path)
         try:
             if not has_tables(database):

@@ -33,6 +33,7 @@ from refold.core.rivumi.reading import Reading
 from refold.core.rivumi.snapshot import Snapshot
 from refold.core.store.files import (
     fsync_directory,
+    is_directory,
     open_error,
     open_regular,
     read_range,
@@ -98,7 +99,7 @@ def plan_session_at(
         reading=reading,
     )
     repository = Path(plan.repository)
-    if not _is_directory(repository):
+    if not is_directory(repository):
         raise NoForkHere(
             f"{shown(repository)}: the repository is not there, and the new run needs a clone of it",
             code="repository",
@@ -257,13 +258,6 @@ def _require_same(parent: Path, plan: SessionForkPlan) -> None:
             f"{shown(parent)}: the run was rewritten since the plan was made",
             remedy="look at it again, then fork",
         )
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def _noted(notes: NotesStore | None, target: Path, origin: ForkOrigin) -> bool:

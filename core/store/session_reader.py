@@ -24,7 +24,7 @@ from refold.core.rivumi.timeline import EventTimeline
 from refold.core.rivumi.timeline_builder import EventBuilder
 from refold.core.state import RunState
 from refold.core.store import index_cache
-from refold.core.store.files import open_error, open_regular, shown
+from refold.core.store.files import is_directory, open_error, open_regular, shown
 from refold.core.store.growing import Change
 from refold.core.store.reader import RunReader
 from refold.core.store.session_files import part_of, read_run
@@ -226,7 +226,7 @@ class SessionReader(RunReader):
         now = self._marks()
         moved = now != self._seen
         self._seen = now
-        if not self.path.is_dir():
+        if not is_directory(self.path):
             return Change.GONE
         if self.log_problem:
             if _has_log(self.path):

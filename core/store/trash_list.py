@@ -21,7 +21,15 @@ import msgspec
 from refold.core.errors import LockUnsure, RefoldError, RunExists, RunNotFound, StoreError
 from refold.core.keeping import TRASH
 from refold.core.records import Json
-from refold.core.store.files import fsync_directory, open_error, open_regular, read_range, shown, write_failed
+from refold.core.store.files import (
+    fsync_directory,
+    is_directory,
+    open_error,
+    open_regular,
+    read_range,
+    shown,
+    write_failed,
+)
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.roots import LOCK_SUFFIX, SUFFIX
@@ -362,7 +370,7 @@ def _lock_of(path: Path, entry: Entry) -> Iterator[None]:
     """
     main = entry.parts[0].name
     places = [path / main / LOCK]
-    if not (path / main).is_dir():
+    if not is_directory(path / main):
         name = f"{main.removesuffix(SUFFIX)}{LOCK_SUFFIX}"
         places = [path / name, Path(entry.root, name)]
     held: list[RunLock] = []

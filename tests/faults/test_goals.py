@@ -14,6 +14,7 @@ SEED = 1
 TRIES = {
     "kill": 40,
     "errors": 12,
+    "commands": 60,
     "crash": 120,
     "damage": 300,
     "tail": 300,
@@ -36,6 +37,7 @@ needs_strace = pytest.mark.skipif(not traces(), reason="strace cannot watch a ch
         *(
             "kill",
             "errors",
+            "commands",
             "damage",
             "tail",
             "fold",
