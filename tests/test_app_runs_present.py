@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from refold.app import safe
 from refold.app.lines import Line, cells, plain
-from refold.app.present.run_list import RunList
-from refold.app.present.run_preview import Details, Verdict, preview, sparkline
+from refold.app.present.run_list import Forks, RunList
+from refold.app.present.run_preview import NO_FORKS, Details, Verdict, preview, sparkline
 from refold.app.present.runs import (
     FIELDS,
     KEYS,
@@ -89,7 +88,7 @@ def said(
     width: int = 118,
     height: int = 9,
     known: Details = Details(),  # noqa: B008
-    forks: Sequence[str] = (),
+    forks: Forks = NO_FORKS,
 ) -> str:
     lines = preview(run, width, height, NOW, zone=UTC, known=known, forks=forks)
     return "\n".join(plain(line).rstrip() for line in lines)
@@ -213,14 +212,16 @@ def test_noted_records_are_counted_in_the_row() -> None:
 
 def test_the_preview_says_where_a_run_comes_from_and_what_came_of_it() -> None:
     run = RunSummary(id="a", path="/a", status="crashed", fork_of="older")
-    text = said(run, 100, known=Details(forked_at=6, fork_points=1_204), forks=("b", "c"))
+    text = said(run, 100, known=Details(forked_at=6, fork_points=1_204), forks=Forks(2, ("b", "c")))
     assert "Lineage     parent ψ older up to seq 6 · forks 2: b, c · fork points 1,204" in text
     noted = RunSummary(id="a", path="/a", status="crashed", kept=Kept(fork_of="older", fork_at=4))
     assert "parent ψ older up to seq 4 · forks – · fork points 0" in said(
         noted, 78, known=Details(fork_points=0)
     )
     assert "Kept" not in said(noted, 78)
-    many = said(run, 78, known=Details(fork_points=7), forks=tuple(f"fork-number-{n}" for n in range(900)))
+    many = said(
+        run, 78, known=Details(fork_points=7), forks=Forks(900, tuple(f"fork-number-{n}" for n in range(8)))
+    )
     line = next(line for line in many.split("\n") if line.startswith("Lineage"))
     assert "forks 900: fork-number-0" in line
     assert line.endswith("fork points 7")
@@ -233,13 +234,17 @@ def test_the_forks_of_a_run_are_known_while_rows_come_change_and_go() -> None:
         runs.put(each)
     runs.put(RunSummary(id="c", path="/c", kept=Kept(fork_of="a")))
     runs.put(RunSummary(id="a", path="/elsewhere/a", fork_of="a"))
-    assert runs.forks(parent) == ("a", "c", "z")
-    assert runs.forks(RunSummary(id="a", path="/elsewhere/a")) == ("c", "z")
+    assert runs.forks(parent) == (3, ("a", "c", "z"))
+    assert runs.forks(RunSummary(id="a", path="/elsewhere/a")) == (2, ("c", "z"))
     runs.put(RunSummary(id="z", path="/z"))
     runs.drop("/elsewhere/a")
-    assert runs.forks(parent) == ("c",)
+    assert runs.forks(parent) == (1, ("c",))
     runs.drop("/c")
-    assert runs.forks(parent) == ()
+    assert runs.forks(parent) == NO_FORKS
+    for number in range(2_000):
+        runs.put(RunSummary(id=f"f{number}", path=f"/f{number}", fork_of="a"))
+    assert runs.forks(parent).total == 2_000
+    assert len(runs.forks(parent).named) == 8
 
 
 def test_counters_that_are_not_known_are_not_shown_as_zero() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from refold.core.filter import Filter, haystack
@@ -13,6 +14,8 @@ from refold.core.summary import RunSummary
 
 _STEP: Final = 1000
 """Rows that a filter passes over in one step: about a millisecond."""
+_NAMED: Final = 8
+"""Forks of a run that are named; its lineage shows all."""
 
 
 class Sort(NamedTuple):
@@ -20,6 +23,14 @@ class Sort(NamedTuple):
 
     key: str = "updated"
     descending: bool = True
+
+
+class Forks(NamedTuple):
+    """The forks of a run."""
+
+    total: int = 0
+    named: tuple[str, ...] = ()
+    """The ids of some of them, sorted: of all, where they are few."""
 
 
 class _Backwards(str):
@@ -136,10 +147,11 @@ class RunList:
         entry = self._by_path.get(path)
         return None if entry is None else self._shown.place(entry)
 
-    def forks(self, run: RunSummary) -> tuple[str, ...]:
-        """Give the ids of the runs that say to be forks of this one, sorted; at no cost in other runs."""
+    def forks(self, run: RunSummary) -> Forks:
+        """Tell of the runs that say to be forks of this one; at the same cost however many."""
         forks = self._forks.get(run.id, {})
-        return tuple(sorted(fork for path, fork in forks.items() if path != run.path))
+        some = [fork for path, fork in islice(forks.items(), _NAMED + 1) if path != run.path]
+        return Forks(len(forks) - (run.path in forks), tuple(sorted(some[:_NAMED])))
 
     def shown(self) -> list[RunSummary]:
         """Give the shown runs in order, as they stand now."""

@@ -10,6 +10,7 @@ from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present.kept import kept_cells
 from refold.app.present.layout import cell, fit, span
+from refold.app.present.run_list import Forks
 from refold.app.present.runs import created, damaged_places, middle, moment, updated, withheld
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
@@ -26,8 +27,8 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _TEXT: Final = 2000
 _STRETCH: Final = 500
 """Records that are asked about in one step."""
-_NAMED: Final = 8
-"""Forks that are named; the lineage of a run shows all."""
+_NAMED_ROOM: Final = 8
+"""Cells from which on forks are named."""
 _FORKED: Final = Cell(Safe("ψ "), "fork")
 _BEGAN_NOT: Final = frozenset({"unreadable", "empty", "newer"})
 
@@ -61,6 +62,7 @@ class Details(NamedTuple):
 
 
 NOTHING_KNOWN: Final = Details()
+NO_FORKS: Final = Forks()
 
 
 def details(timeline: Timeline) -> Details:
@@ -92,7 +94,7 @@ def preview(
     *,
     zone: tzinfo | None = None,
     known: Details = NOTHING_KNOWN,
-    forks: Sequence[str] = (),
+    forks: Forks = NO_FORKS,
 ) -> list[Line]:
     """Say of one run what a row cannot hold, the most needed first.
 
@@ -103,7 +105,7 @@ def preview(
         now: The time that ages count from.
         zone: The zone that times are written in; None for the local one.
         known: What the index of the run tells, once it is read.
-        forks: The ids of its forks.
+        forks: What was forked from it.
     """
     head = [*_standing(run, width), *_in_flight(run, width), *_resume(run, known.verdict, width)]
     head += _lineage(run, width, known, forks)
@@ -174,13 +176,13 @@ def _resume(run: RunSummary, verdict: Verdict | None, width: int) -> Iterator[Li
     yield _labelled("Resume", [cell(answer, role, _TEXT), reason, original], width)
 
 
-def _lineage(run: RunSummary, width: int, known: Details, forks: Sequence[str]) -> Iterator[Line]:
+def _lineage(run: RunSummary, width: int, known: Details, forks: Forks) -> Iterator[Line]:
     """Say where it was forked from, what was forked from it, and after how many records it can be."""
-    if run.status in _BEGAN_NOT and not forks:
+    if run.status in _BEGAN_NOT and not forks.total:
         return
     points = "–" if known.fork_points is None else f"{known.fork_points:,}"
     end = [cell(" · fork points ", "dim"), cell(points)]
-    count = [cell(" · forks ", "dim"), cell(f"{len(forks):,}" if forks else "–")]
+    count = [cell(" · forks ", "dim"), cell(f"{forks.total:,}" if forks.total else "–")]
     said = [cell("parent ", "dim")]
     if run.parent:
         at = known.forked_at if run.fork_of else run.kept.fork_at
@@ -191,8 +193,9 @@ def _lineage(run: RunSummary, width: int, known: Details, forks: Sequence[str]) 
         said.append(cell("–"))
     said += count
     room = width - _LABEL - span((*said, *end))
-    if forks and room > _NAMED:
-        named = safe.line(f": {', '.join(forks[:_NAMED])}{', …' if len(forks) > _NAMED else ''}", _TEXT)
+    if forks.named and room > _NAMED_ROOM:
+        more = ", …" if forks.total > len(forks.named) else ""
+        named = safe.line(f": {', '.join(forks.named)}{more}", _TEXT)
         said.append(Cell(safe.fit(named, min(room, safe.width(named))), "fork"))
     yield _labelled("Lineage", [*said, *end], width)
 

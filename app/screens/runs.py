@@ -22,7 +22,7 @@ from refold.app.lines import Cell, FixedRows, cells
 from refold.app.narrowing import Narrowing
 from refold.app.present.marks import Marked
 from refold.app.present.run_list import FIRST_DESCENDING, RunList, Sort
-from refold.app.present.run_preview import NOTHING_KNOWN, Details, preview
+from refold.app.present.run_preview import NO_FORKS, NOTHING_KNOWN, Details, preview
 from refold.app.present.runs import (
     Loading,
     RunRows,
@@ -105,8 +105,8 @@ class RunsScreen(FilteringScreen, TrashingScreen, KeepingScreen):
         self._details: tuple[tuple[str, int, float], Details] = (("", 0, 0.0), NOTHING_KNOWN)
         self._coming = ""
         """The path of a run that the cursor is to stand on once it is there."""
-        self._forks: tuple[str, ...] = ()
-        """The forks that the preview names."""
+        self._forks = NO_FORKS
+        """The forks that the preview tells of."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom; arranged for the size from the first, so that nothing is laid out twice."""
