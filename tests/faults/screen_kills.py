@@ -100,7 +100,7 @@ def kills(goal: Goal, directory: Path, share: Share) -> None:
 def _kill(goal: Goal, place: Path, forks: Forks, name: str, call: str, at: int, *, outside: bool) -> None:
     runs = store(place)
     ACTS[name].begin(place)
-    before = _contents(place)
+    before = contents(place)
     with _deadly(place, forks, call, at, outside=outside) as terminal:
         _act(terminal, name)
         if terminal.alive:
@@ -133,7 +133,7 @@ def _act(terminal: Terminal, name: str) -> None:
                 terminal.press(key, settle=0.06)
 
 
-def _contents(place: Path) -> dict[str, bytes]:
+def contents(place: Path) -> dict[str, bytes]:
     """Give every run there is by its name, wherever it lies."""
     found = {}
     for path in sorted((place / "runs").rglob("run-*.json")):
@@ -143,7 +143,7 @@ def _contents(place: Path) -> dict[str, bytes]:
 
 def _check(place: Path, runs: Path, name: str, before: dict[str, bytes], forks: Forks) -> None:
     """Check that every run is there once and whole, and that what is made is whole or not there."""
-    after = _contents(place)
+    after = contents(place)
     for run_name, data in before.items():
         if name == "repair" and run_name == _TORN and after[run_name] != data:
             (cut,) = runs.glob("run-0.*.torn")
