@@ -21,7 +21,7 @@ from refold.app.lines import Cell
 from refold.app.resuming import facts_for, prepare
 from refold.app.safe import line
 from refold.app.settings import Settings
-from refold.app.typed_resume import typed_resume
+from refold.app.typed_resume import forced_resume, typed_resume
 from refold.core.decisions import CHOICES, names_itself
 from refold.core.errors import RefoldError
 from refold.core.records import Decision
@@ -203,11 +203,12 @@ def _print(
     )
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)
-    typed = typed_resume(agent, notes, plan)
-    if typed:
+    typed, forced = typed_resume(agent, notes, plan), forced_resume(agent, notes, plan)
+    if typed or forced:
+        why = "" if typed else "write why behind --reason=, it is recorded; "
         # In one row, however long: it is there to be copied.
-        printer.raw(f"To go on ({typed_words(plan)}):\n")
-        printer.line((Cell(line(f"  {spelled(typed)}"), "strong"),))
+        printer.raw(f"To go on ({why}{typed_words(plan)}):\n")
+        printer.line((Cell(line(f"  {spelled(typed or forced)}"), "strong"),))
     for number in undecided(plan):
         call = plan.calls[number]
         named = call.id if names_itself(call.id) else f"#{number + 1}"

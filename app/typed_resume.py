@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from refold.app.agents import PROGRAM, RunAgent, asked_for
 from refold.app.present.resume_plan import OF_CALLS, undecided
 from refold.core.decisions import names_itself
@@ -14,6 +16,8 @@ FACTORY: Final = "package.module:factory"
 """Stands for the agent where nobody has named it."""
 _MENDED: Final = OF_CALLS | {"torn_tail", "lock_unsure"}
 """Reasons that such a command answers, or finds answered under the lock."""
+_FORCED: Final = frozenset({"fingerprint", "no_reason", "wall_time"})
+"""Reasons that force goes past, once it is said why."""
 
 
 def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:
@@ -47,3 +51,21 @@ def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, 
     if plan.repair is not None and not request.repair:
         words.append("--repair")
     return tuple(words)
+
+
+def forced_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:
+    """Give the arguments that go past what only force crosses, no reason written yet; else nothing.
+
+    Pasted as it is, without a reason, such a command is refused again: nobody forces by mistake.
+
+    Args:
+        agent: what goes on with the run.
+        notes: what is noted about it.
+        plan: as it was refused, or asks for a reason.
+    """
+    codes = {reason.code for reason in plan.reasons}
+    if not codes & _FORCED or not (agent.native or agent.entry.force or "wall_time" in codes):
+        return ()
+    rest = tuple(reason for reason in plan.reasons if reason.code not in _FORCED)
+    request = msgspec.structs.replace(plan.request, force=True, reason="")
+    return typed_resume(agent, notes, msgspec.structs.replace(plan, reasons=rest, request=request))

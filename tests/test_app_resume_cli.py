@@ -456,6 +456,28 @@ def test_a_changed_fingerprint_is_refused_forced_with_a_reason_and_then_the_one_
     assert cut.run("resume", "one", "--plan", SYSTEM="be better").returncode == 0
 
 
+def printed_command(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Give the arguments of the command that is printed to be pasted."""
+    (command,) = (row for row in done.stdout.splitlines() if row.startswith("  refold resume "))
+    return shlex.split(command)[1:]
+
+
+def test_a_refused_fingerprint_prints_the_command_that_forces_once_it_is_said_why(cut: Place) -> None:
+    refused = cut.run("resume", "one", SYSTEM="be better")
+    assert "To go on (write why behind --reason=, it is recorded; as shown):" in refused.stdout
+    words = printed_command(refused)
+    assert words == ["resume", "one", "--force", "--reason="]
+    pasted = cut.run(*words, SYSTEM="be better")
+    assert (pasted.returncode, "force needs a reason" in pasted.stdout) == (1, True)
+    assert printed_command(pasted) == words
+    assert len(cut.records()) == 3
+    assert "--force" not in cut.run("resume", "one", "--agent", "agents:other").stdout, (
+        "never past a provider"
+    )
+    done = cut.run(*(f"{each}a typo" if each == "--reason=" else each for each in words), SYSTEM="be better")
+    assert done.returncode == 0, done.stdout
+
+
 def test_another_model_is_shown_with_what_it_costs_that_it_reads_all_anew(cut: Place) -> None:
     def planned() -> list[str]:
         given = ("--force", "--reason", "it is cheaper", "--agent", "agents:newer")

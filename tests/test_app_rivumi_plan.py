@@ -229,6 +229,7 @@ class TestResume:
         run = case("03-running-clean", tmp_path, repository)
         answer = refold("resume", run, "--plan", "--json")
         assert (answer.row["outcome"], codes(answer)) == ("ask", ["wall_time"])
+        assert "--force --reason=\n" in refold("resume", run, "--plan").out
         forced = refold("resume", run, "--plan", "--json", "--force", "--reason", "let it end")
         assert (forced.row["outcome"], forced.row["forced"]) == ("accept", True)
 
