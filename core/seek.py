@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from enum import Enum
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from refold.core.breakpoints import Answer, Condition, Texts, first_stop, names_a_file
+from refold.core.breakpoints import Condition, Texts, first_stop, names_a_file
 from refold.core.fields import WATCHED, value_at
 from refold.core.search import Search
 from refold.core.timeline import Timeline
+from refold.core.touches import Touches
 
 T = TypeVar("T")
 
 _AT_ONCE: Final = 256
 """Items that are looked at in one step where none of them has to be read."""
+
+_BEYOND: Final = 64
+"""Items after a call that are taken in at one go, until its end is among them."""
 
 
 class Seeking(Generic[T]):
@@ -75,20 +80,89 @@ class Watched(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is the name of a file; it changes wherever a call names it."""
+        """Whether it is the name of a file, any part of its path."""
         return self.name not in WATCHED
 
 
-def next_change(watched: Watched, timeline: Timeline, texts: Texts, start: int, step: int) -> Seeking[bool]:
-    """Look for the next item with which what is watched changes."""
-    if watched.is_file:
-        search = Search(watched.name)
-        return Seeking(timeline, start, step, lambda item: names_a_file(search, timeline, texts, item))
+class Change(Enum):
+    """How what is watched changes at an item."""
 
-    def test(item: int) -> Answer:
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    """A call was to change the file; whether it did nobody knows."""
+    NAMED = "named"
+    """A call names the file, and no call of the whole run reveals a change of it."""
+
+
+Changes: TypeAlias = Seeking[Change | None]
+
+
+class Touching(Protocol):
+    """Knows which call touched which file, as far as it was asked."""
+
+    @property
+    def touches(self) -> Touches:
+        """What is known."""
+
+    def extend(self, upto: int) -> Iterator[None]:
+        """Take in all items before one, in small steps."""
+
+
+def next_change(
+    watched: Watched, timeline: Timeline, texts: Texts, touching: Touching, start: int, step: int
+) -> Changes:
+    """Look for the next item with which what is watched changes.
+
+    A file changes with the end of a call that changed it, as State says, and at a call without an end that
+    was to. Where no call of the run reveals a change of it, the next one that names it is given instead.
+    """
+    if watched.is_file:
+        return _OfFile(watched.name, timeline, texts, touching, start, step)
+
+    def test(item: int) -> Generator[None, None, Change | None]:
         yield from ()
-        return item > 0 and value_at(timeline, watched.name, item) != value_at(
-            timeline, watched.name, item - 1
-        )
+        values = (value_at(timeline, watched.name, at) for at in (item - 1, item))
+        return Change.KNOWN if item > 0 and next(values) != next(values) else None
 
     return Seeking(timeline, start, step, test)
+
+
+class _OfFile(Seeking[Change | None]):
+    """A look for changes of a file; for calls that name it where there is no change in the whole run."""
+
+    def __init__(
+        self, name: str, timeline: Timeline, texts: Texts, touching: Touching, start: int, step: int
+    ) -> None:
+        super().__init__(timeline, start, step, self._changed)
+        self._name = name.casefold()
+        self._search = Search(name)
+        self._texts = texts
+        self._touching = touching
+
+    def steps(self) -> Generator[None, None, None]:
+        yield from super().steps()
+        if self.found is None:
+            yield from self._touching.extend(self.timeline.items)
+            if self._touching.touches.reveal_change_of(self._name):
+                self.answer = Change.KNOWN
+                return
+            self._at, self._test = self._start, self._named
+            yield from super().steps()
+
+    def _changed(self, item: int) -> Generator[None, None, Change | None]:
+        timeline, touches = self.timeline, self._touching.touches
+        yield from self._touching.extend(item + 1)
+        sure = touches.changed_at(item, self._name)
+        if sure is not None:
+            return Change.KNOWN if sure else Change.UNKNOWN
+        upto = item + 1
+        while touches.would_change(item, self._name):
+            if upto >= timeline.items:
+                return Change.UNKNOWN
+            upto += _BEYOND
+            yield from self._touching.extend(upto)
+        return None
+
+    def _named(self, item: int) -> Generator[None, None, Change | None]:
+        named = yield from names_a_file(self._search, self.timeline, self._texts, item)
+        return Change.NAMED if named else None

@@ -219,6 +219,37 @@ class Touches:
                     found[(call, ordinal)] = Place(call, ordinal, self._end[at])
         return tuple(found.values()) if len(found) <= most else None
 
+    def changed_at(self, item: int, name: str) -> bool | None:
+        """Say whether calls that came to their end at an item changed a file.
+
+        Args:
+            item: The item.
+            name: Part of the path, case-folded.
+
+        Returns:
+            True where one is known to have, False where one may have and nobody knows, None for neither.
+        """
+        found = None
+        for at in range(bisect_left(self._end, item), bisect_right(self._end, item)):
+            kind = self._kind[at]
+            if kind & ~UNKNOWN != READ and name in self.paths[self._path[at]].casefold():
+                found = found or not kind & UNKNOWN
+        return found
+
+    def would_change(self, call: int, name: str) -> bool:
+        """Say whether an item asks for a call without an end that was to change a file, named as above."""
+        return any(asked.call == call and self._is_to_change(asked, name) for asked in self._waiting.values())
+
+    def reveal_change_of(self, name: str) -> bool:
+        """Say whether any call changed, may have changed or was to change a file, named as above."""
+        wanted = {number for number, path in enumerate(self.paths) if name in path.casefold()}
+        return any(slot // 2 in wanted and slot % 2 == 0 for slot in self._last) or any(
+            self._is_to_change(asked, name) for asked in self._waiting.values()
+        )
+
+    def _is_to_change(self, asked: _Asked, name: str) -> bool:
+        return any(kind != READ and name in self.paths[path].casefold() for path, kind in asked.touches)
+
     def edits(self, item: int) -> int:
         """Give how many calls changed files up to and including an item."""
         return bisect_right(self._edit_end, item)

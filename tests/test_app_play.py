@@ -341,11 +341,9 @@ async def test_changes_of_what_is_watched(run: Path) -> None:
         await opened.says("phase suspended → model at 8")
         await opened.enter("w", "test_calc")
         await opened.press("comma")
-        await opened.says("test_calc named at 4")
+        await opened.says("test_calc: no change known, named at 4")
         await opened.press("comma")
-        await opened.until(
-            lambda: any("No call before this record names" in toast for toast in opened.toasts)
-        )
+        await opened.until(lambda: any("and none names it" in toast for toast in opened.toasts))
         await opened.enter("w", "")
         assert opened.screen.player.watched is None
 
@@ -357,7 +355,7 @@ async def test_the_prompt_of_what_is_watched_says_what_can_be(run: Path) -> None
         await opened.press(*"tokens")
         await opened.until(lambda: ", before, . after" in opened.text)
         await opened.press(*".py")
-        await opened.until(lambda: "the calls that name this file" in opened.text)
+        await opened.until(lambda: "where a call changes this file" in opened.text)
 
 
 async def test_from_call_to_call(run: Path) -> None:

@@ -28,9 +28,10 @@ from refold.core.named_files import names_file
 from refold.core.records import AssistantRecord, Json
 from refold.core.rivumi.events import read_log
 from refold.core.rivumi.events_state import events_state
-from refold.core.seek import Seeking, Watched, next_change, next_stop
+from refold.core.seek import Change, Changes, Seeking, Watched, next_change, next_stop
 from refold.core.store.reader import RunReader
 from refold.core.store.session_reader import SessionReader
+from refold.core.store.touching import TouchReader
 
 Run = Callable[[list[bytes]], Path]
 
@@ -54,7 +55,7 @@ class Texts:
         return [(block.name, block.input) for block in read_blocks(record.message.content)] if found else ()  # type: ignore[union-attr]
 
 
-def ends(seeking: Seeking[Condition | None] | Seeking[bool]) -> int | None:
+def ends(seeking: Seeking[Condition | None] | Changes) -> int | None:
     for _ in seeking.steps():
         pass
     return seeking.found
@@ -120,7 +121,7 @@ def naive(lines: list[bytes]) -> Iterator[Seen]:
         )
 
 
-TOOLS = ("bash", "Bash_2", "read_file", "edit")
+TOOLS = ("bash", "Bash_2", "read_file", "edit", "write_file")
 FILES = ("src/Auth.py", "auth_test.py", "README.md")
 
 
@@ -135,7 +136,7 @@ def runs(draw: st.DrawFn) -> list[bytes]:
         number += len(made)
         blocks = [
             story.text(draw(st.sampled_from(["Fine.", "no such file", "TIMEOUT \u00e9"]))),
-            *(story.call(each, name, path=draw(st.sampled_from(FILES))) for each, name in made),
+            *(story.call(each, name, path=draw(st.sampled_from(FILES)), text="x") for each, name in made),
         ]
         tokens = draw(st.sampled_from([0, 900, 60_000]))
         lines.append(story.assistant(len(lines) + 1, turn, *blocks, time=story.at(clock), tokens=tokens))
@@ -221,6 +222,27 @@ def test_breakpoints_are_those_of_every_folded_prefix(
             assert ends(earlier) == next((item for item in reversed(wanted) if item < start), None)
 
 
+def changes_of_file(name: str, seen: list[Seen]) -> list[int]:
+    """The results of calls that wrote a file, and the calls that were to and have none; else who names it."""
+    waiting: dict[str, int] = {}
+    changes = []
+    for item, each in enumerate(seen):
+        if "assistant" in each.record:
+            waiting = {
+                block["id"]: item
+                for block in each.record["assistant"]["message"]["content"]
+                if block["type"] == "tool_use"
+                and block["name"] == "write_file"
+                and name in block["input"]["path"].casefold()
+            }
+        elif "tool_result" in each.record:
+            called = waiting.pop(each.record["tool_result"]["tool_use_id"], None)
+            if called is not None and not each.error:
+                changes.append(item)
+    changes.extend(sorted(set(waiting.values())))
+    return sorted(changes) or [item for item, each in enumerate(seen) if name in each.files]
+
+
 @settings(max_examples=60, deadline=None)
 @given(lines=runs())
 def test_changes_of_what_is_watched_are_those_of_every_folded_prefix(
@@ -235,12 +257,42 @@ def test_changes_of_what_is_watched_are_those_of_every_folded_prefix(
                 values = [each.phase if name == "phase" else each.numbers[name] for each in seen]
                 changes = [item for item in range(1, len(values)) if values[item] != values[item - 1]]
             else:
-                changes = [item for item, each in enumerate(seen) if name.casefold() in each.files]
+                changes = changes_of_file(name.casefold(), seen)
+            touching = TouchReader(reader)
             for start in range(len(lines)):
-                back = next_change(Watched(name), timeline, Texts(reader), start, -1)
+                back = next_change(Watched(name), timeline, Texts(reader), touching, start, -1)
                 assert ends(back) == next((item for item in reversed(changes) if item < start), None), name
-                on = next_change(Watched(name), timeline, Texts(reader), start, 1)
+                on = next_change(Watched(name), timeline, Texts(reader), touching, start, 1)
                 assert ends(on) == next((item for item in changes if item > start), None), name
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "found", "how"),
+    [
+        ("a.py", 6, 2, Change.KNOWN),
+        ("a.py", 1, None, Change.KNOWN),
+        ("b.py", 6, 5, Change.UNKNOWN),
+        ("c.py", 6, 3, Change.NAMED),
+        ("d.py", 6, None, None),
+    ],
+)
+def test_a_watched_file_changes_where_a_call_wrote_it_not_where_one_named_it(
+    name: str, start: int, found: int | None, how: Change | None, tmp_path: Path
+) -> None:
+    """A write that is done, one without a result, a file that is only read, and one that nobody knows of."""
+    lines = [
+        story.meta(1, "made", "do it"),
+        story.assistant(2, 0, story.call("c0", "write_file", path="a.py", text="1")),
+        story.result(3, "c0", "done"),
+        story.assistant(4, 1, story.call("c1", "read_file", path="a.py c.py")),
+        story.result(5, "c1", "1"),
+        story.assistant(6, 2, story.call("c2", "write_file", path="b.py", text="1")),
+        story.native(7, "terminal", {"reason": "error"}),
+    ]
+    with RunReader.open(story.write(tmp_path / "made.json", lines)) as reader:
+        timeline = reader.index_all()
+        look = next_change(Watched(name), timeline, Texts(reader), TouchReader(reader), start, -1)
+        assert (ends(look), look.answer) == (found, how)
 
 
 @settings(max_examples=80, deadline=None)

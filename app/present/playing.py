@@ -13,7 +13,7 @@ from refold.app.safe import Safe
 from refold.core.breakpoints import Condition, first_stop
 from refold.core.fields import value_at
 from refold.core.playback import AS_RECORDED, Loop, Pace, Playhead, next_speed
-from refold.core.seek import Seeking, Watched, next_change, next_stop
+from refold.core.seek import Change, Changes, Seeking, Watched, next_change, next_stop
 from refold.core.timeline import Timeline
 
 REST: Final = 0.8
@@ -22,6 +22,12 @@ _LONG: Final = 200
 _LIMITS: Final = range(80, 11, -4)
 """Columns that a reason is cut to, the first with which all else has room."""
 _LEAST: Final = 8
+_OF_FILE: Final = {
+    Change.KNOWN: " changed",
+    Change.UNKNOWN: " perhaps changed, outcome unknown,",
+    Change.NAMED: ": no change known, named",
+    None: "",
+}
 
 Work: TypeAlias = Generator[None, None, None]
 
@@ -29,7 +35,7 @@ Work: TypeAlias = Generator[None, None, None]
 class Sought(NamedTuple):
     """What is looked for along the run."""
 
-    seeking: Seeking[Condition | None] | Seeking[bool]
+    seeking: Seeking[Condition | None] | Changes
     what: str
     watched: Watched | None
     """What is to change; None where a breakpoint is to stop."""
@@ -143,7 +149,7 @@ class Player:
 
     def seek_change(self, reading: Reading, watched: Watched, item: int, step: int) -> Sought:
         """Look for the next change of what is watched."""
-        found = next_change(watched, reading.timeline, reading, item, step)
+        found = next_change(watched, reading.timeline, reading, reading.changing.index, item, step)
         self.touched = True
         self.sought = Sought(found, watched.name, watched, step)
         return self.sought
@@ -156,7 +162,9 @@ class Player:
             if sought.watched is None:
                 return f"No breakpoint stops {where} this record."
             if sought.watched.is_file:
-                return f"No call {where} this record names {sought.what}."
+                if sought.seeking.answer is Change.KNOWN:
+                    return f"No call {where} this record changes {sought.what}."
+                return f"No call {where} this record changes {sought.what}, and none names it."
             return f"{sought.what} does not change {where} this record."
         self.head = self.head.seek(item, now)
         place, stop = _place(timeline, item), sought.seeking.answer
@@ -166,7 +174,7 @@ class Player:
             before, after = (_spelled(value_at(timeline, sought.what, at)) for at in (item - 1, item))
             self.said = (f"{sought.what} {before} → {after}{place}", "accent")
         else:
-            self.said = (f"{sought.what} named{place}", "accent")
+            self.said = (f"{sought.what}{_OF_FILE[stop]}{place}", "accent")
         return ""
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BREAKPOINTS: Final = "breakpoints"
 _WATCHED: Final = "watched"
+_OF_FILE: Final = "where a call changes this file: , before, . after"
 _FRAME: Final = 1 / 30
 """Seconds between two looks at the clock at the shortest."""
 _LOOK: Final = 0.1
@@ -244,7 +245,11 @@ class RunPlayScreen(RunMovesScreen):
         if name in WATCHED:
             self._remark("where it changes: , before, . after")
         else:
-            self._remark(f"{' '.join(known)} or a file" if known else "the calls that name this file")
+            self._remark(
+                f"{' '.join(known)} or a file"
+                if known
+                else "where a call changes this file: , before, . after"
+            )
 
     @on(PromptBar.Changed)
     def _typed(self, event: PromptBar.Changed) -> None:

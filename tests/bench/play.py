@@ -18,7 +18,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.settings import Options, load
 from refold.core.breakpoints import Condition, parse_breakpoints
 from refold.core.playback import AS_RECORDED
-from refold.core.seek import Seeking, Watched, next_change, next_stop
+from refold.core.seek import Changes, Seeking, Watched, next_change, next_stop
 from refold.core.store.reader import RunReader
 
 SPEED = 16
@@ -64,7 +64,7 @@ async def _played(path: Path, home: Path, *, stop: str = "") -> tuple[list[float
     return wrong, cost
 
 
-def _looked(seeking: Seeking[Condition | None] | Seeking[bool]) -> tuple[float, list[float]]:
+def _looked(seeking: Seeking[Condition | None] | Changes) -> tuple[float, list[float]]:
     """Give the seconds of a whole look, and the milliseconds of each of its steps."""
     steps: list[float] = []
     began = before = time.thread_time()
@@ -82,7 +82,7 @@ def _looks(reading: Reading) -> dict[str, tuple[float, list[float]]]:
         found[name] = _looked(next_stop(parse_breakpoints(text, 0.0), timeline, reading, 0, 1))
     last = timeline.items - 1
     found["back over a file never named"] = _looked(
-        next_change(Watched("no-such-file.py"), timeline, reading, last, -1)
+        next_change(Watched("no-such-file.py"), timeline, reading, reading.changing.index, last, -1)
     )
     return found
 
