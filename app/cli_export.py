@@ -84,7 +84,9 @@ def _format_of(out: Path | None) -> str:
         return "md"
     found = ending_of(out)
     if found is None:
-        endings = ", ".join(f".{each.ending}" for each in FORMATS)
+        if out.is_dir():
+            raise NeedsFormat(f"{shown(out)}: this is a directory", remedy="name a file in it")
+        endings = ", ".join(f".{each.ending.rpartition('.')[2]}" for each in FORMATS)
         raise NeedsFormat(
             f"{shown(out)}: its ending names no format", remedy=f"add --format, or one of {endings}"
         )

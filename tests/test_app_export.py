@@ -554,6 +554,8 @@ def test_a_name_that_speaks_of_no_format_is_refused(
     assert "names no format" in said
     assert "--format" in said
     assert ".html" in said
+    assert main(["export", str(run), "-o", str(tmp_path)]) == 2
+    assert f"{tmp_path}: this is a directory (name a file in it)" in capsys.readouterr().err
     assert names(tmp_path) == ["one.json"]
 
 
