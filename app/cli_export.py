@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -84,7 +85,7 @@ def _format_of(out: Path | None) -> str:
         return "md"
     found = ending_of(out)
     if found is None:
-        if out.is_dir():
+        if os.path.isdir(out):  # noqa: PTH112 - it never raises
             raise NeedsFormat(f"{shown(out)}: this is a directory", remedy="name a file in it")
         endings = ", ".join(f".{each.ending.rpartition('.')[2]}" for each in FORMATS)
         raise NeedsFormat(

@@ -544,7 +544,7 @@ def test_the_name_of_the_file_says_which_format_where_nothing_else_does(
     check_lines(out.read_text())
 
 
-@pytest.mark.parametrize("file", ["y", "y.txt", "html", ".html", "y.html.gz"])
+@pytest.mark.parametrize("file", ["y", "y.txt", "html", ".html", "y.html.gz", "y" * 300])
 def test_a_name_that_speaks_of_no_format_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
 ) -> None:
