@@ -270,22 +270,23 @@ def test_without_a_terminal_it_is_printed(store: Path, tmp_path: Path) -> None:
 
 def test_a_fork_from_the_command_line(store: Path, tmp_path: Path) -> None:
     where = ("--only", "--root", store)
-    (plan,) = lines(*where, "0a", "--fork-before", "3", "--plan", "--json", home=tmp_path)
+    (plan,) = lines(*where, "0a" * 16, "--fork-before", "3", "--plan", "--json", home=tmp_path)
     assert (json.loads(plan)["made"], json.loads(plan)["turns"]) == (False, 2)
     assert any(
-        "Ends before" in row for row in lines(*where, "0a", "--fork-before", "3", "--plan", home=tmp_path)
+        "Ends before" in row
+        for row in lines(*where, "0a" * 16, "--fork-before", "3", "--plan", home=tmp_path)
     )
     assert len(list(store.iterdir())) == 4
-    (made,) = lines(*where, "0a", "--fork-before", "3", home=tmp_path)
+    (made,) = lines(*where, "0a" * 16, "--fork-before", "3", home=tmp_path)
     assert load_conversation(store / made).refusal == ""
-    (shown,) = lines(*where, "0a", "--fork-before", "2", "--json", home=tmp_path)
+    (shown,) = lines(*where, "0a" * 16, "--fork-before", "2", "--json", home=tmp_path)
     assert json.loads(shown)["made"] is True
     for wrong, code in (
-        (("0a", "--fork-before", "9"), 3),
+        (("0a" * 16, "--fork-before", "9"), 3),
         (("2c", "--fork-before", "1"), 3),
         (("zz",), 3),
         (("--fork-before", "1"), 2),
-        (("0a", "--plan"), 2),
+        (("0a" * 16, "--plan"), 2),
     ):
         done = run("history", *where, *wrong, home=tmp_path)
         assert done.returncode == code, done.stderr
