@@ -11,6 +11,7 @@ from refold.app.cli_exit import FINE, exit_code
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import count, redacted
 from refold.app.cli_run import item_at, open_run, target
+from refold.app.forking import notes_of
 from refold.app.lines import Cell
 from refold.app.present.reading import Reading, reading_of
 from refold.app.present.record import View
@@ -45,18 +46,19 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                 if arguments.json:
                     _print_json(reader, item, wanted.run, printer)
                 elif item is None:
-                    _print_rows(reader, printer)
+                    _print_rows(_reading(reader, settings, printer), printer)
                 else:
-                    _print_record(reader, item, printer)
+                    _print_record(_reading(reader, settings, printer), item, printer)
         except RefoldError as error:
             printer.error(error)
             worst = max(worst, exit_code(error))
     return worst
 
 
-def _reading(reader: RunReader, printer: Printer) -> Reading:
+def _reading(reader: RunReader, settings: Settings, printer: Printer) -> Reading:
     """Join the run to its rows; what leaves without secrets is read without them."""
     reading = reading_of(reader)
+    reading.kept = notes_of(settings).read(reader.path).kept
     if printer.redactor is not None:
         from refold.app.present.lens import Lens
 
@@ -64,8 +66,8 @@ def _reading(reader: RunReader, printer: Printer) -> Reading:
     return reading
 
 
-def _print_rows(reader: RunReader, printer: Printer) -> None:
-    reading = _reading(reader, printer)
+def _print_rows(reading: Reading, printer: Printer) -> None:
+    reader = reading.reader
     top = reading.top(held=False)
     facts = [top.format, top.model]
     if top.turns is not None:
@@ -85,9 +87,8 @@ def _print_rows(reader: RunReader, printer: Printer) -> None:
         printer.line(row)
 
 
-def _print_record(reader: RunReader, item: int, printer: Printer) -> None:
-    first = reader.timeline.first_row(item)
-    reading = _reading(reader, printer)
+def _print_record(reading: Reading, item: int, printer: Printer) -> None:
+    first = reading.timeline.first_row(item)
     for row in reading.record(first, printer.columns or _RECORD_COLUMNS, _VIEW):
         printer.line(row)
     if printer.redactor is not None and reading.lens is not None:

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
                 if arguments.json:
                     code = _as_json(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
                 else:
-                    code = _as_text(reader, name, place, printer, settings.prices, salvage=arguments.salvage)
+                    code = _as_text(reader, name, place, printer, settings, salvage=arguments.salvage)
         except MemoryError:
             error = TooLarge(f"{name}: its state does not fit into memory")
             code = _failed(error, name, printer, as_json=arguments.json)
@@ -85,8 +85,9 @@ def _as_json(
 
 
 def _as_text(
-    reader: RunReader, name: str, place: str | None, printer: Printer, prices: Prices, *, salvage: bool
+    reader: RunReader, name: str, place: str | None, printer: Printer, settings: Settings, *, salvage: bool
 ) -> int:
+    from refold.app.forking import notes_of
     from refold.app.lines import Cell
     from refold.app.present.reading import Reading
     from refold.app.safe import line
@@ -94,11 +95,12 @@ def _as_text(
     item, _ = _end_of_prefix(reader, name, place, salvage=salvage)
     printer.line((Cell(line(reader.run_id), "strong"), Cell(line(f"  {told_path(reader.path)}"), "dim")))
     reading = Reading(reader)
+    reading.kept = notes_of(settings).read(reader.path).kept
     if printer.redactor is not None:
         from refold.app.present.lens import Lens
 
         reading.lens = Lens(reader, printer.redactor.allow)
-    rows = reading.state(item, printer.columns or _COLUMNS, prices=prices or None)
+    rows = reading.state(item, printer.columns or _COLUMNS, prices=settings.prices or None)
     for row in (row for row in rows if row is not None):
         count(row, printer)
         printer.line(row)

@@ -36,6 +36,8 @@ class NotedRows:
         self._looking: Iterator[bool] | None = None
         """A look at the notes that is not done yet."""
         self._rows: dict[str, RunSummary] = {}
+        """As their readers made them."""
+        self._given: dict[str, RunSummary] = {}
 
     @property
     def is_behind(self) -> bool:
@@ -57,11 +59,13 @@ class NotedRows:
                 self._looking = None
         for item in items:
             if isinstance(item, RunSummary):
-                row = self._rows[item.path] = index.joined(item)
+                self._rows[item.path] = item
+                row = self._given[item.path] = index.joined(item)
                 yield row
             else:
                 if isinstance(item, Gone):
                     self._rows.pop(item.path, None)
+                    self._given.pop(item.path, None)
                 yield item
 
     def again(self) -> Iterator[Item]:
@@ -79,8 +83,8 @@ class NotedRows:
             if number % _STRETCH == _STRETCH - 1:
                 yield _WORK
             joined = index.joined(row)
-            if joined is not row:
-                self._rows[path] = joined
+            if joined != self._given.get(path):
+                self._given[path] = joined
                 yield joined
 
     def close(self) -> None:

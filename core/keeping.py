@@ -60,6 +60,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The id of its parent, noted because the format has no place for it; no person keeps this."""
     fork_at: int = 0
     """The last sequence that it took of that parent."""
+    prompt_at: int = 0
+    """The sequence of the prompt that it was made with; 0 where it was made with none."""
 
     def __bool__(self) -> bool:
         return bool(self.star or self.tags or self.name or self.note or self.records or self.trouble)
@@ -174,6 +176,7 @@ def within_bounds(kept: Kept) -> Kept:
         kept.trouble,
         kept.fork_of[:_LONGEST_ID],
         kept.fork_at,
+        kept.prompt_at,
     )
 
 

@@ -56,6 +56,8 @@ class InFlight(msgspec.Struct, frozen=True):
     """Its place among the calls of the turn."""
     withheld: str = ""
     """Why it was not allowed to run; empty where it may have run."""
+    elsewhere: str = ""
+    """Of a fork that nobody has gone on with: that it did not run in it, and what its parent knows."""
     said: str = ""
     """What is known of it, where the events of a run directory tell more."""
 
@@ -66,6 +68,8 @@ class InFlight(msgspec.Struct, frozen=True):
             return self.said
         if self.withheld:
             return f"not run: {self.withheld}"
+        if self.elsewhere:
+            return self.elsewhere
         if self.effect == "read":
             return "no result; it only reads, a resume runs it again"
         if self.effect == "idempotent":
@@ -228,6 +232,7 @@ def in_flight(known: Known) -> tuple[InFlight, ...]:
         return ()
     item = max(0, timeline.columns.last_assistant[timeline.items - 1] - 1)
     withheld = withheld_because(msgspec.structs.replace(known.facts, state=state))
+    parent = None if withheld else known.facts.in_parent
     waiting = {call.id for call in state.pending.unanswered}
     return tuple(
         InFlight(
@@ -237,6 +242,7 @@ def in_flight(known: Known) -> tuple[InFlight, ...]:
             seq=timeline.seq(item),
             ordinal=at,
             withheld=withheld,
+            elsewhere="" if parent is None else parent.said(call.id),
         )
         for at, call in enumerate(state.pending.calls)
         if call.id in waiting

@@ -15,6 +15,8 @@ from refold.core.barred import WITHHOLDS, barred_by, ends_on_reply
 from refold.core.decisions import CHOICES, by_id
 from refold.core.errors import EmptyJournal, FoldError, Refused, UnsupportedVersion
 from refold.core.fingerprint import differences, provider_refuses
+from refold.core.in_parent import InParent
+from refold.core.keeping import NOTHING, Kept
 from refold.core.prices import Price, Spent, amount, bill
 from refold.core.records import Decision, Fingerprint, Json
 from refold.core.repair import RepairPlan
@@ -82,6 +84,8 @@ class PlannedCall(msgspec.Struct, frozen=True):
     decision: Decision | None = None
     why: str = ""
     """What the verdict rests on, where that is not the journal."""
+    not_here: bool = False
+    """It did not run in this run, a fork that nobody has gone on with."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -130,6 +134,10 @@ class ResumeFacts(msgspec.Struct, frozen=True):
     """Why the agent that would go on cannot be started; empty where it can."""
     left_out: tuple[str, ...] = ()
     """What the salvage that made the run could not take, a line each."""
+    kept: Kept = NOTHING
+    """What is noted about it: of whom it is a fork, where its format has no place for that."""
+    in_parent: InParent | None = None
+    """Of a fork that nobody has gone on with: its open calls did not run in it."""
     context: int = 0
     """Tokens of the last turn, read and written: what the next call sends at least; 0 before the first."""
     prices: Mapping[str, Price] | None = None
@@ -284,8 +292,17 @@ def _calls(facts: ResumeFacts, state: RunState, request: ResumeRequest) -> tuple
         verdict: Verdict = "reused"
         if call.id in waiting:
             verdict = _verdict(effect, decision, withheld=bool(stop))
-        planned.append(PlannedCall(call.id, call.name, effect, verdict, call.input, decision))
+        why = "" if decision is not None else not_run_here(facts, call.id, verdict)
+        planned.append(
+            PlannedCall(call.id, call.name, effect, verdict, call.input, decision, why, not_here=bool(why))
+        )
     return tuple(planned)
+
+
+def not_run_here(facts: ResumeFacts, call_id: str, verdict: Verdict) -> str:
+    """Say of an open call of a fresh fork that it did not run in it; empty of any other."""
+    open_ = verdict in ("unknown", "will_run")
+    return facts.in_parent.said(call_id) if open_ and facts.in_parent is not None else ""
 
 
 def withheld_because(facts: ResumeFacts) -> str:
@@ -389,10 +406,11 @@ def _questions(facts: ResumeFacts, request: ResumeRequest, calls: Sequence[Plann
     stop = withheld_because(facts)
     for call in calls:
         if call.verdict == "unknown":
+            said = call.why or "outcome unknown, it may have run without a result"
             reasons.append(
                 Reason(
                     "unknown_call",
-                    f"{call.name} ({call.id}): outcome unknown, it may have run without a result",
+                    f"{call.name} ({call.id}): {said}",
                 )
             )
         elif call.verdict == "withheld":

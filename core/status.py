@@ -91,11 +91,21 @@ def derive(facts: Facts, *, held: bool = False) -> Status:
         return Status(
             "newer", f"written as version {facts.version}; this build reads up to version {facts.supported}"
         )
-    untouched = facts.prompted or facts.last_seq == facts.forked_at
+    untouched = (facts.prompted or facts.last_seq == facts.forked_at) and not facts.torn
     if facts.forked_at is not None and untouched and facts.terminal != "completed":
-        prompt = " with a new prompt" if facts.prompted else ""
-        return Status("ready", f"forked at seq {facts.forked_at}{prompt}; nothing was appended since")
+        return fresh_fork(facts.forked_at, prompted=facts.prompted)
     return _stopped(facts)
+
+
+def fresh_fork(forked_at: int, *, prompted: bool) -> Status:
+    """Give the status of a fork to which nothing was added since it was made.
+
+    Args:
+        forked_at: The last sequence taken from the parent.
+        prompted: It was made with a new prompt.
+    """
+    prompt = " with a new prompt" if prompted else ""
+    return Status("ready", f"forked at seq {forked_at}{prompt}; nothing was appended since")
 
 
 def _stopped(facts: Facts) -> Status:

@@ -11,7 +11,7 @@ import msgspec
 from refold.core.keeping import NOTHING, Kept
 from refold.core.prices import SEVERAL, Bill, Price, Spent, bill
 from refold.core.records import Json
-from refold.core.status import StatusName
+from refold.core.status import StatusName, fresh_fork
 
 _MAY_GO_ON: Final[frozenset[StatusName]] = frozenset(
     {"ready", "suspended", "crashed", "failed", "cancelled", "budget", "max-iterations"}
@@ -98,6 +98,25 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
         What only its agent knows is not looked at: a changed fingerprint, a limit that is still used up.
         """
         return self.status in _MAY_GO_ON and not self.barred
+
+
+def with_kept(row: RunSummary, kept: Kept) -> RunSummary:
+    """Give a row with what is noted about its run: that it is a fork may tell its status.
+
+    Args:
+        row: what its reader made of the run, which knows no notes.
+        kept: what is noted; the very row is given where that is nothing new.
+    """
+    if row.kept == kept:
+        return row
+    row = msgspec.structs.replace(row, kept=kept)
+    if not kept.fork_of or row.fork_of or row.torn or row.status not in _MAY_GO_ON:
+        return row
+    prompted = 0 < kept.prompt_at == row.last_seq
+    if not prompted and row.last_seq != kept.fork_at:
+        return row
+    status = fresh_fork(kept.fork_at, prompted=prompted)
+    return msgspec.structs.replace(row, status=status.name, rule=status.rule)
 
 
 def bill_of(row: RunSummary, prices: Mapping[str, Price]) -> tuple[Bill, Bill]:

@@ -154,8 +154,7 @@ def _happened(known: Known, flying: Sequence[InFlight]) -> str:
     if name == "crashed":
         return _crashed(known, flying)
     if name == "ready":
-        where = f", with {names(flying)} still to be answered" if flying else ""
-        return f"It is a fork that nobody has gone on with yet{where}."
+        return f"It is a fork that nobody has gone on with yet{_begins_with(flying)}."
     if name == "suspended":
         if flying and not flying[0].withheld:
             return f"It was suspended while {names(flying)} {was(flying)} in flight."
@@ -163,6 +162,16 @@ def _happened(known: Known, flying: Sequence[InFlight]) -> str:
     if name == "failed":
         return f"It ended in an error{said or f' ({known.status.rule})'}{_open(flying)}."
     return f"{STOPPED.get(name, 'It stopped')}{said}{_open(flying)}."
+
+
+def _begins_with(flying: Sequence[InFlight]) -> str:
+    """Say with which calls a fresh fork begins, and what is known of a single one."""
+    if not flying:
+        return ""
+    said = f", with {names(flying)} still to be answered"
+    if not all(each.elsewhere for each in flying):
+        return said
+    return f"{said}: {flying[0].elsewhere}" if len(flying) == 1 else f"{said}: not run in this fork"
 
 
 def _open(flying: Sequence[InFlight]) -> str:
@@ -244,7 +253,11 @@ def _look(flying: Sequence[InFlight]) -> str:
 
 def unsure(flying: Sequence[InFlight]) -> list[InFlight]:
     """Give the calls of which nobody knows whether they changed something."""
-    return [each for each in flying if not each.withheld and each.effect in ("write", "unknown")]
+    return [
+        each
+        for each in flying
+        if not each.withheld and not each.elsewhere and each.effect in ("write", "unknown")
+    ]
 
 
 def _safe(
@@ -270,7 +283,7 @@ def _safe(
 def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, forking: str) -> str:
     """Say what a resume does, and what can be done instead."""
     if known.plan.missing:
-        asks = bool(unsure(flying)) or (bool(flying) and bool(flying[0].withheld))
+        asks = bool(unsure(flying)) or _asks(flying)
         then = "resume (r) and decide" if asks else f"resume (r) goes on after seq {known.plan.last_seq}"
         return without_program(known.plan.missing, flying, forking, then)
     if asked := unsure(flying):
@@ -282,14 +295,22 @@ def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, forking:
             f"then resume (r) and decide{before}."
         )
     again = " (unchanged limits stop it again)" if known.status.name in ("budget", "max-iterations") else ""
-    if flying and flying[0].withheld:
+    if _asks(flying):
         them = "it" if len(flying) == 1 else "them"
         instead = f", or {forking}" if forking else ""
         return f"Safe: resume (r), which asks what becomes of {them}{again}{instead}."
+    if flying and flying[0].elsewhere:
+        return f"Safe: resume (r) runs {names(flying)}, which changes nothing twice{again}."
     if flying:
         return f"Safe: resume (r) runs {names(flying)} again, which changes nothing twice{again}."
     needed = f"; first {resume.first}" if resume.first and known.facts.repair is None else ""
     return f"Safe: resume (r) goes on after seq {known.plan.last_seq}{again}{needed}."
+
+
+def _asks(flying: Sequence[InFlight]) -> bool:
+    """Say whether a resume asks what becomes of calls that did not run here."""
+    changes = any(each.effect in ("write", "unknown") for each in flying)
+    return bool(flying) and bool(flying[0].withheld or (flying[0].elsewhere and changes))
 
 
 def _mending(known: Known, damage: Sequence[Damage]) -> str:

@@ -181,7 +181,8 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
         page.heading("In flight")
         page.text("nothing: no call waits for a result", "dim")
         return
-    page.heading("In flight", units.plural(len(flying), "call"))
+    here = not flying[0].elsewhere
+    page.heading("In flight" if here else "Pending", units.plural(len(flying), "call"))
     for each in flying[:_CALLS]:
         target = Landing(each.seq)
         _call(page, each.call.name, each.call.input, _EFFECTS[each.effect], target)

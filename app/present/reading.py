@@ -19,10 +19,12 @@ from refold.core.blocks import read_blocks
 from refold.core.columns import ASSISTANT, RESULT
 from refold.core.errors import BadRecord, CorruptJournal, FoldError
 from refold.core.findings import is_damage
+from refold.core.keeping import NOTHING
 from refold.core.records import AssistantRecord, Fingerprint, Json, MetaRecord, Record, UnknownRecord
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import RunState
 from refold.core.status import Status, derive
+from refold.core.store.in_parent import was_opened
 from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 
@@ -60,6 +62,8 @@ class Reading(ReadingChanges):
         """Hides in rows and panes what an export would hide; the exact bytes stay what they are."""
         self.hides_bytes = False
         """The lens lies over the exact bytes too: what is shown leaves the program."""
+        self.kept = NOTHING
+        """What is noted about the run, once it is known: a fork of some formats is told by that alone."""
         self._window = window
         self._shortened = False
         self._damaged: tuple[int, int | None, int] = (0, None, 0)
@@ -147,7 +151,17 @@ class Reading(ReadingChanges):
     def status(self, *, held: bool) -> Status:
         """Give the status as far as the records read so far tell it."""
         meta = opening_meta(self.timeline, self.reader.meta)
-        return derive(facts_of(self.timeline, meta, self.reader.decoder), held=held)
+        return derive(facts_of(self.timeline, meta, self.reader.decoder, self.kept), held=held)
+
+    def waits(self, *, held: bool) -> bool:
+        """Say whether a call may still get its result: somebody is at work, or nobody has begun it here."""
+        if held or self.is_window or not self.reader.complete:
+            return held
+        return self.status(held=held).name == "ready" and not was_opened(self.reader.path)
+
+    def _is_open(self, item: int) -> bool:
+        """Say whether an item is the last reply, whose results may still come."""
+        return bool(self.timeline.items) and self.timeline.columns.last_assistant[-1] == item + 1
 
     def top(self, *, held: bool) -> RunTop:
         """Give what the first row of the screen says about the run."""
@@ -263,6 +277,7 @@ class Reading(ReadingChanges):
             answers=self._answers(index, row.item),
             recovered=timeline.is_recovered(row.item),
             inherited=upto is not None and row.seq is not None and row.seq <= upto,
+            waits=self._is_open(row.item) and self.waits(held=False),
         )
 
     def _peek(self, kind: str, head: bytes, *, whole: bool) -> Record | None:
@@ -288,7 +303,8 @@ class Reading(ReadingChanges):
         if now is not None and item > 0:
             before, _ = self._moment(item - 1)
         seqs = Since(*(None if at is None else timeline.seq(at) for at in since(timeline, item)))
-        return StateView(timeline.seq(item), now, before, error, self.ending(item, held=held), held, seqs)
+        ending = self.ending(item, held=held)
+        return StateView(timeline.seq(item), now, before, error, ending, self.waits(held=held), seqs)
 
     def ending(self, item: int, *, held: bool) -> str:
         """Say how the run ends where an item is its last one and no terminal record; else nothing."""
@@ -308,7 +324,7 @@ class Reading(ReadingChanges):
     @property
     def _is_fork(self) -> bool:
         meta = self.reader.meta
-        return meta is not None and meta.forked_from is not None
+        return bool(self.kept.fork_of) or (meta is not None and meta.forked_from is not None)
 
     def conversation(self, item: int, width: int, view: View, window: int = WINDOW) -> Iterator[Line | None]:
         """Give the lines of the Conversation pane, and None where work was done but no line is ready."""

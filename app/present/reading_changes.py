@@ -35,6 +35,10 @@ class ReadingChanges(ABC):
     def timeline(self) -> Timeline:
         """The rows that are read."""
 
+    def waits(self, *, held: bool) -> bool:
+        """Say whether a call may still get its result: somebody is at work, or nobody has begun it here."""
+        return held
+
     @property
     def changing(self) -> Changing:
         """What is known of the changes; made when it is first asked for."""
@@ -58,7 +62,8 @@ class ReadingChanges(ABC):
         from refold.app.present.touched import touched_lines
 
         waiting = self._waiting(item)
-        yield from touched_lines(self.changing, waiting, self.timeline.columns.seq, item, width, held=held)
+        waits = self.waits(held=held)
+        yield from touched_lines(self.changing, waiting, self.timeline.columns.seq, item, width, held=waits)
 
     def _here(self, index: int, *, held: bool) -> Here:
         from refold.app.present.changes import Here
@@ -92,6 +97,7 @@ class ReadingChanges(ABC):
         timeline = self.timeline
         end = self._result_of(place)
         if end < 0:
+            held = self.waits(held=held)
             words = "no result yet" if held else "no result recorded: outcome unknown"
             return Fate("·" if held else "?", words, "dim" if held else "warn")
         seq = timeline.seq(end)

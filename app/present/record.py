@@ -65,6 +65,8 @@ class Subject(NamedTuple):
     """For an assistant record, one entry a call; for a result its call."""
     recovered: bool = False
     inherited: bool = False
+    waits: bool = False
+    """A call without a result may still get one: nobody has begun it here."""
 
     @property
     def hidden(self) -> int:
@@ -177,7 +179,7 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
         calls = [block for block in blocks if block.kind == "call"]
         if subject.row.call < len(calls):
             answer = subject.answers[subject.row.call] if subject.row.call < len(subject.answers) else None
-            yield from _call(calls[subject.row.call], answer, width)
+            yield from _call(calls[subject.row.call], answer, width, waits=subject.waits)
         else:
             yield from flow(
                 (cell("This call stands beyond the part of the record that is read here.", "dim"),), width
@@ -196,11 +198,16 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
         )
         yield from field_lines("iteration", str(record.iteration), width)
         yield BLANK
-    yield from block_lines(blocks, width, view, subject.answers)
+    yield from block_lines(blocks, width, view, subject.answers, waits=subject.waits)
 
 
 def block_lines(
-    blocks: tuple[Block, ...], width: int, view: View, answers: tuple[Answer | None, ...] | None = None
+    blocks: tuple[Block, ...],
+    width: int,
+    view: View,
+    answers: tuple[Answer | None, ...] | None = None,
+    *,
+    waits: bool = False,
 ) -> Iterator[Line]:
     """Give the lines of the blocks of a message; with `answers` each call says how it ended."""
     if not blocks:
@@ -217,7 +224,7 @@ def block_lines(
         elif block.kind == "call":
             answer = answers[calls] if answers is not None and calls < len(answers) else None
             calls += 1
-            yield from _call(block, answer, width, known=answers is not None)
+            yield from _call(block, answer, width, known=answers is not None, waits=waits)
         elif block.kind == "result":
             yield from _result_block(block, width, view)
         else:
@@ -236,19 +243,23 @@ def _thought(text: str, width: int, view: View) -> Iterator[Line]:
     yield from text_lines(text, width, "dim", 0 if view.unfolded else 5 * _FOLDED, view.unfold_key, indent=2)
 
 
-def _call(block: Block, answer: Answer | None, width: int, *, known: bool = True) -> Iterator[Line]:
+def _call(
+    block: Block, answer: Answer | None, width: int, *, known: bool = True, waits: bool = False
+) -> Iterator[Line]:
     yield from flow(
         (cell("call ", "call"), cell(block.name or "unnamed tool", "strong"), cell(f"  {block.id}", "dim")),
         width,
         2,
     )
     if known:
-        yield from _verdict(answer, width)
+        yield from _verdict(answer, width, waits=waits)
     yield from json_lines(block.input, width, indent=2)
 
 
-def _verdict(answer: Answer | None, width: int) -> Iterator[Line]:
-    if answer is None:
+def _verdict(answer: Answer | None, width: int, *, waits: bool) -> Iterator[Line]:
+    if answer is None and waits:
+        yield from flow((cell("  no result yet: not run here"),), width, 2)
+    elif answer is None:
         yield from flow((cell("  no result recorded: outcome unknown", "warn"),), width, 2)
     elif answer.unknown:
         said = f"  ? recorded as failed at seq {answer.seq}: outcome unknown"

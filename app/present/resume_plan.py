@@ -317,6 +317,8 @@ def _value(text: str, width: int) -> Cell:
 
 def _call(call: PlannedCall, number: str, width: int, *, noted: Decision | None = None) -> Iterator[Line]:
     word, role = _VERDICTS[call.verdict]
+    if call.not_here and call.verdict == "unknown":
+        word, role = "NOT RUN HERE", "warn"
     if call.decision is not None:
         word, role = _DECIDED.get(call.decision.choice, ("?", "problem"))
     which = cell(f"  {number}", "dim")

@@ -141,6 +141,8 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
         outcome, role = "no result yet", "dim"
     elif withheld(run):
         label, outcome = "Withheld", "the run stopped before this was allowed to run"
+    elif run.status == "ready":
+        label, outcome, role = "Pending", "asked for in its parent; no result in this fork", "text"
     else:
         outcome = "no result recorded: outcome unknown"
     counted: dict[str, int] = {}

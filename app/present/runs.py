@@ -287,7 +287,8 @@ def _pending(run: RunSummary) -> Cell | None:
     """Say how many calls are without a result: in a run that crashed they are the first thing to know."""
     if not run.in_flight:
         return None
-    word = "withheld" if withheld(run) else "in flight"
+    # Nothing runs in a fork that nobody has gone on with.
+    word = "withheld" if withheld(run) else "pending" if run.status == "ready" else "in flight"
     return Cell(Safe(f"{len(run.in_flight)} {word}"), "warn" if run.status == "crashed" else "dim")
 
 

@@ -194,6 +194,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
             said = "the file was cut short" if why is Change.SHRANK else "the file was replaced"
             self._banner.say(f"{said}: it was read again from the start")
         self._reading = self.seen_through(reading_of(reader))
+        self._reading.kept = self.kept
         self.forget_playing()
         self.action_stop_search()
         self._drawn = float("-inf")
@@ -276,6 +277,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
     def _leave_window(self, window: Reading) -> Reading:
         """Go over from the rows of the end to those of the whole run, the cursor on the same bytes."""
         reading = self._reading = self.seen_through(reading_of(window.reader))
+        reading.kept = self.kept
         row = self.timeline.cursor
         if row >= 0 and reading.timeline.items:
             there = window.timeline.row(row)
@@ -379,11 +381,13 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
     def notes_shown(self) -> None:
         """Draw what is kept: in the first row, on the records, in the pane."""
         rows = self.timeline.rows
+        if self._reading is not None:
+            self._reading.kept = self.kept
         if isinstance(rows, TimelineRows):
             rows.noted = self.noted
             self.timeline.refresh_rows()
         self._draw_top()
-        if self.pane.open_pane == "record":
+        if self.pane.open_pane in ("record", "state"):
             self.pane.fill()
 
     def _forks_found(self) -> None:

@@ -108,7 +108,10 @@ def carry_out(
             parent.check_copy(fd, len(head))
             write_all(fd, _follow_up(plan, format_, head, created))
 
-        return make_child(plan, format_, origin, fill, directory, notes=notes, created=stamp(now()))
+        prompt_at = plan.at + 1 if plan.prompt else 0
+        return make_child(
+            plan, format_, origin, fill, directory, notes=notes, created=stamp(now()), prompt_at=prompt_at
+        )
     finally:
         os.close(source)
 
@@ -147,6 +150,7 @@ def make_child(
     notes: NotesStore | None,
     created: str,
     left_out: tuple[str, ...] = (),
+    prompt_at: int = 0,
 ) -> Forked:
     """Make a run out of another one: a meta line that says where it comes from, and what is filled in.
 
@@ -159,6 +163,7 @@ def make_child(
         notes: where it is noted.
         created: the time of the new run.
         left_out: what else is noted: the lines of a report.
+        prompt_at: the sequence of the prompt that it is made with; 0 for none.
 
     Raises:
         StoreError: as `make_run` does; nothing of it is left.
@@ -179,7 +184,9 @@ def make_child(
         notes=notes,
         note=None
         if lineage is None and not left_out
-        else lambda known: msgspec.structs.replace(known, forked_from=lineage, left_out=left_out),
+        else lambda known: msgspec.structs.replace(
+            known, forked_from=lineage, prompt_at=prompt_at if lineage else 0, left_out=left_out
+        ),
     )
     return Forked(plan.child, made.path, origin.prefix_sha256, made.durable, made.noted)
 

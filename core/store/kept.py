@@ -23,7 +23,7 @@ from refold.core.keeping import NOTHING, Kept
 from refold.core.store.files import private_directory, replace_atomically, shown
 from refold.core.store.list_cache import MAGIC, framed, frames
 from refold.core.store.notes import NotesStore, examined, is_aside, notes_from, prefix_of
-from refold.core.summary import RunSummary
+from refold.core.summary import RunSummary, with_kept
 
 if TYPE_CHECKING:
     from refold.core.store.roots import Root
@@ -138,9 +138,8 @@ class KeptIndex:
             pass
 
     def joined(self, run: RunSummary) -> RunSummary:
-        """Give a row with what is noted about its run; the very row where it says that already."""
-        kept = self.kept(run)
-        return run if run.kept == kept else msgspec.structs.replace(run, kept=kept)
+        """Give a row as its reader made it with what is noted of it; the very row where nothing is."""
+        return with_kept(run, self.kept(run))
 
     def kept(self, run: RunSummary) -> Kept:
         """Give what is noted about a run; at most its first line is read, and that once."""

@@ -82,6 +82,8 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix_sha256: str = ""
     """The hash of its first line; empty where it had none yet."""
     forked_from: ForkOrigin | None = None
+    prompt_at: int = 0
+    """The sequence of the prompt that the fork was made with; 0 where it was made with none."""
     left_out: tuple[str, ...] = ()
     """What the salvage that made the run could not take, and why, a line each."""
     repair: NotedRepair | None = None
@@ -116,6 +118,7 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
                 len(self.records),
                 fork_of=origin.run_id,
                 fork_at=origin.seq,
+                prompt_at=self.prompt_at,
             )
         )
 

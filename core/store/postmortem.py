@@ -29,7 +29,7 @@ def known_of(reader: RunReader, facts: ResumeFacts) -> Known:
     lock = reader.path.with_suffix(".lock")
     return Known(
         timeline=timeline,
-        status=derive(facts_of(timeline, meta, reader.decoder), held=bool(facts.holder)),
+        status=derive(facts_of(timeline, meta, reader.decoder, facts.kept), held=bool(facts.holder)),
         facts=facts,
         plan=plan_resume(facts),
         state=_state(reader),

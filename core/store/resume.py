@@ -19,6 +19,7 @@ from refold.core.columns import DAMAGE, RECOVERED, TERMINAL
 from refold.core.decisions import decided_text
 from refold.core.errors import BadRecord, FoldError, StoreError
 from refold.core.formats.registry import by_name
+from refold.core.in_parent import InParent
 from refold.core.records import (
     AssistantRecord,
     Fingerprint,
@@ -38,8 +39,12 @@ from refold.core.resume import (
     ResumeRequest,
     plan_resume,
 )
+from refold.core.standing import facts_of as standing
+from refold.core.standing import opening_meta
 from refold.core.state import RunState
+from refold.core.status import derive
 from refold.core.store.files import open_regular, shown
+from refold.core.store.in_parent import in_parent, was_opened
 from refold.core.store.journal import Journal, JournalStore
 from refold.core.store.lock import Holder, holder_of, locked_inodes
 from refold.core.store.notes import Notes
@@ -122,7 +127,10 @@ def facts_of(
     holder = holder_of(reader.path.with_suffix(".lock"), reader.path)
     facts = _facts(reader, now, effects or {}, notes or Notes(), repair=_repair(reader))
     return msgspec.structs.replace(
-        facts, holder=_held_by(holder), lock_known=holder is not None or locked_inodes() is not None
+        facts,
+        holder=_held_by(holder),
+        lock_known=holder is not None or locked_inodes() is not None,
+        in_parent=_in_parent(reader, facts),
     )
 
 
@@ -278,8 +286,20 @@ def _facts(
         repair=repair,
         stopped=_stopped(timeline),
         left_out=notes.left_out,
+        kept=notes.kept,
         context=_context(timeline),
     )
+
+
+def _in_parent(reader: RunReader, facts: ResumeFacts) -> InParent | None:
+    """Give what the parent of a fresh fork knows of its open calls; None where they may have run here."""
+    if facts.state is None or facts.state.pending is None or was_opened(reader.path):
+        return None
+    meta = opening_meta(reader.timeline, reader.meta)
+    status = derive(standing(reader.timeline, meta, reader.decoder, facts.kept))
+    origin = meta.forked_from if meta is not None else None
+    parent = origin.run_id if origin is not None else facts.kept.fork_of
+    return in_parent(reader, parent) if status.name == "ready" and parent else None
 
 
 def _context(timeline: Timeline) -> int:
