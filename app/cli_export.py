@@ -12,11 +12,11 @@ from pathlib import Path
 from refold.app.cli_exit import FINE
 from refold.app.cli_print import OutputFailed, Printer, is_terminal
 from refold.app.cli_run import item_at, open_run, target
-from refold.app.exporting import FORMATS, ending_of, refuse, text_of, write
+from refold.app.exporting import FORMATS, ending_of, refuse, text_of, told, write
 from refold.app.present.units import plural
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError, Refused
-from refold.core.redact import Redactor, explain
+from refold.core.redact import Redactor
 from refold.core.store.export import NameTaken, Source, gathered, refuse_taken, write_file, write_new_file
 from refold.core.store.files import shown
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         damaged = timeline.findings
     if out is not None:
         printer.note(f"refold: {shown(out)}: written as {name}{_why(out, name, arguments.format)}")
-    printer.note(f"refold: {_told(redactor)}")
+    printer.note(f"refold: {_told(redactor, name)}")
     if any(finding.severity == "error" for finding in damaged):
         printer.note(f"refold: the run is damaged: {plural(len(damaged), 'finding')} marked in the export")
     return FINE
@@ -118,12 +118,9 @@ def _drawn(settings: Settings, item: int | None, source: Source) -> str:
     return picture(source, AS_PRINTED._replace(row=row), settings)
 
 
-def _told(redactor: Redactor) -> str:
-    if not redactor.on:
-        return "nothing was redacted: what is secret in the run is in the export"
-    said = explain(redactor.counts)
+def _told(redactor: Redactor, name: str) -> str:
     hint = "--no-redact keeps them" if redactor.total else "look through it before you share it"
-    return f"{said}; {hint}"
+    return f"{told(redactor, name)}; {hint}" if redactor.on else told(redactor, name)
 
 
 def _to_output(pieces: Iterable[str], printer: Printer) -> None:

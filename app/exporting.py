@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from refold.app.lines import Rows
 from refold.app.safe import line
+from refold.core.redact import explain
 from refold.core.store.export import Source, as_text, refuse_target, write_file
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
+    from refold.core.redact import Redactor
     from refold.core.store.reader import RunReader
 
 
@@ -29,16 +31,21 @@ class Format(NamedTuple):
     name: str
     ending: str
     what: str
+    counts: str = ""
+    """What else is to be said of the number of secrets that were replaced in it."""
 
+
+_ONCE: Final = "one that the file repeats is counted once"
+_IN_EACH: Final = "counted in each file of the run that holds it"
 
 FORMATS: Final = (
     Format("md", "md", "Markdown: every text of the run in a fence that it cannot end"),
-    Format("html", "html", "one page with folds and a search, nothing from elsewhere"),
-    Format("json", "export.json", "one object: run, records, findings, state"),
+    Format("html", "html", "one page with folds and a search, nothing from elsewhere", _ONCE),
+    Format("json", "export.json", "one object: run, records, findings, state", _ONCE),
     Format("jsonl", "jsonl", "the records as the file spells them, a line each"),
     Format("cast", "cast", "asciicast: the rows appear at the recorded pace"),
     Format("svg", "svg", "a picture of the screen of the run"),
-    Format("bundle", "refold-bundle", "the files of the run, for `refold open` elsewhere"),
+    Format("bundle", "refold-bundle", "the files of the run, for `refold open` elsewhere", _IN_EACH),
 )
 
 
@@ -87,6 +94,14 @@ def write(name: str, source: Source, out: Path, draw: Draw, put: Put = write_fil
         put(out, as_text(text_of(name, source, draw, ascii_text=False)))
 
 
+def told(redactor: Redactor, name: str) -> str:
+    """Say how many secrets were replaced in files of a format, and what counts as one."""
+    if not redactor.on:
+        return "nothing was redacted: what is secret in the run is in the export"
+    more = next(each.counts for each in FORMATS if each.name == name)
+    return "; ".join(filter(None, (explain(redactor.counts), more if redactor.total else "")))
+
+
 def default_place(settings: Settings) -> Path:
     """Give the directory that exports go to unless another is named; never one that holds runs. Blocks."""
     try:
@@ -106,19 +121,19 @@ def text_of(name: str, source: Source, draw: Draw, *, ascii_text: bool) -> Itera
     if name == "md":
         from refold.core.export.markdown import markdown
 
-        return markdown(source.head(), source.entries())
+        return markdown(source.counted_head(), source.entries())
     if name == "html":
         from refold.core.export.html import html
 
-        return html(source.head(), source.entries())
+        return html(source.counted_head(), source.entries())
     if name == "json":
         from refold.core.export.json_text import json_object
 
-        return json_object(source.head(), source.entries(), source.spelled, source.end_json)
+        return json_object(source.counted_head(), source.outlines(), source.spelled, source.end_json)
     if name == "jsonl":
         from refold.core.export.json_text import json_lines
 
-        return json_lines(source.entries(), source.spelled, ascii_text=ascii_text)
+        return json_lines(source.outlines(), source.spelled, ascii_text=ascii_text)
     return iter((draw(source),)) if name == "svg" else _played(source)
 
 
@@ -142,7 +157,7 @@ def _rows(source: Source) -> Rows:
         from refold.app.present.session_rows import SessionRows
         from refold.core.formats.rivumi import EventDecoder
 
-        prompt = source.head().prompt
+        prompt = source.counted_head().prompt
         return SessionRows(timeline, source.glimpse, EventDecoder(), prompt=prompt)
     from refold.app.present.rows import TimelineRows
 

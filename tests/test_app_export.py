@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from tests import run_story, story
@@ -292,6 +293,36 @@ def test_no_secret_leaves(
     # Rows show the beginning of a text only, and a picture a screen of them.
     assert len(left) > {"svg": 0, "cast": len(every) // 3}.get(name, len(every) - 1)
     assert "nothing was redacted" in capsys.readouterr().err
+
+
+TWO = "AKIAIOSFODNN7EXAMPLQ, password: hunter2hunter"
+"""Two secrets, in few enough letters that the row of a prompt shows both."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_secret_counts_once_in_every_format(
+    name: str, journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the prompt stands in the journal or beside the log, and however often the file repeats it."""
+    journal = tmp_path / "said.json"
+    journal.write_bytes(story.Writing("said", TWO).turn("Fine.").end("completed").data)
+    directory = copytree(
+        journals.parent / "rivumi" / "12-terminal-completed", tmp_path / "12-terminal-completed"
+    )
+    request = json.loads((directory / "request.json").read_text())
+    (directory / "request.json").write_text(json.dumps({**request, "instruction": TWO}))
+    for run, no_prompt in ((journal, ()), (directory, ("jsonl",))):
+        out = tmp_path / "out"
+        assert export(run, name, out) == 0
+        assert "hunter2" not in everything(name, out)
+        wanted = (
+            "nothing in it" if name in no_prompt else "2 secrets were replaced: 1 × aws access key, 1 × p"
+        )
+        said = capsys.readouterr().err
+        assert f"refold: {wanted}" in said
+        assert ("the file repeats is counted once" in said) is (name in {"html", "json"})
+        if name == "json":
+            assert json.loads(out.read_text())["redacted"] == {"aws access key": 1, "password": 1}
 
 
 CUT = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
@@ -785,7 +816,7 @@ def test_a_record_of_fifty_megabytes_is_never_held_many_times(tmp_path: Path) ->
             tracemalloc.start()
             try:
                 if name == "jsonl":
-                    written = sum(len(piece) for piece in json_lines(source.entries(), source.spelled))
+                    written = sum(len(piece) for piece in json_lines(source.outlines(), source.spelled))
                 else:
                     writer = markdown if name == "md" else page
                     written = sum(len(piece) for piece in writer(source.head(), source.entries()))

@@ -25,6 +25,8 @@ _BEYOND: Final = 1024
 _PIECE: Final = 1 << 18
 """So many bytes of a record are counted at a time: nobody waits for the rest of it who has left."""
 _KEPT: Final = 64
+_BESIDE: Final = -1
+"""Stands for the prompt of a run directory, which is no item of its log."""
 
 
 class Lens:
@@ -118,6 +120,9 @@ class Lens:
             stop: Says that nobody waits any more.
         """
         with self._counting:
+            session = self._reader.session
+            if session is not None and session.request is not None and not self.seen:
+                self.request(session.request)
             for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
                 if not self._count(item, stop):
                     return
@@ -158,7 +163,10 @@ class Lens:
 
     def request(self, request: Request) -> Request:
         """Give what a run directory was asked to do."""
-        return msgspec.structs.replace(request, instruction=self.text(request.instruction))
+        redactor = self._redactor.another()
+        shown = msgspec.structs.replace(request, instruction=redactor.text(request.instruction))
+        self._note(_BESIDE, redactor.counts)
+        return shown
 
     def patch(self, part: Part) -> Part:
         """Give the recorded changes of a run directory."""

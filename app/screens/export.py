@@ -17,7 +17,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from refold.app import keys
-from refold.app.exporting import FORMATS, default_place, ending_of, refuse, write
+from refold.app.exporting import FORMATS, default_place, ending_of, refuse, told, write
 from refold.app.failure import words
 from refold.app.lines import Cell, FixedRows, Role
 from refold.app.loading import aside
@@ -32,7 +32,7 @@ from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
-from refold.core.redact import Redactor, explain
+from refold.core.redact import Redactor
 from refold.core.store.export import Source, write_file, write_new_file
 
 if TYPE_CHECKING:
@@ -290,8 +290,7 @@ class ExportScreen(Dialog[str]):
             return
         bytes_ = await aside(lambda: sum(map(_size, files)))
         what = str(files[0]) if len(files) == 1 else f"{plural(len(files), 'file')} in {self.plan.target}"
-        secrets = explain(redactor.counts) if redactor.on else "nothing was redacted"
-        self.dismiss(f"{what}, {size(bytes_)}; {secrets}.")
+        self.dismiss(f"{what}, {size(bytes_)}; {told(redactor, self.plan.format.name)}.")
 
     def _say_not_written(self, written: int, failed: list[str], stopped: str) -> None:
         """Say what there is and what there is not: of several runs a line for each that failed."""

@@ -15,8 +15,8 @@ from refold.core.records import Json
 _NOT_PLAIN: Final = re.compile("[^\x00-\x7e]")
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
-Spelled = Callable[[int], Iterator[str] | None]
-"""Gives the JSON text of an item in pieces, redacted; None where its bytes are no JSON."""
+Spelled = Callable[[Entry], Iterator[str] | Entry]
+"""Gives the JSON text of a record in pieces, redacted; where it is no JSON the entry with its text."""
 
 
 def json_object(
@@ -26,7 +26,7 @@ def json_object(
 
     Args:
         head: the facts.
-        entries: the records.
+        entries: the records, without what stands in them.
         spelled: the text of a record.
         end: what is known only when all records were written: state, findings, what was redacted.
     """
@@ -36,9 +36,9 @@ def json_object(
         if number:
             yield ","
         yield "\n" + _dumps(_row(entry))[:-1]
-        text = None if entry.kind == "damage" else spelled(entry.item)
-        if text is None:
-            yield ', "record": null, "raw": ' + _dumps(entry.text) + f', "left": {entry.left}}}'
+        text = spelled(entry)
+        if isinstance(text, Entry):
+            yield ', "record": null, "raw": ' + _dumps(text.text) + f', "left": {text.left}}}'
             continue
         yield ', "record": '
         for piece in text:
@@ -53,9 +53,9 @@ def json_object(
 def json_lines(entries: Iterable[Entry], spelled: Spelled, *, ascii_text: bool = False) -> Iterator[str]:
     """Give every record on its line as the file spells it; damage becomes an object that says so."""
     for entry in entries:
-        text = None if entry.kind == "damage" else spelled(entry.item)
-        if text is None:
-            damage = {**_row(entry), "raw": entry.text, "left": entry.left}
+        text = spelled(entry)
+        if isinstance(text, Entry):
+            damage = {**_row(entry), "raw": text.text, "left": text.left}
             yield _dumps({"refold_damage": damage}) + "\n"
             continue
         for piece in text:

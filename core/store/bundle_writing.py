@@ -68,7 +68,7 @@ def write_bundle(fd: int, source: Source, now: datetime) -> None:
             left_out: Json = _write_directory(bundle, source, reader.session, name)
             held: dict[str, Json] = {"directory": f"{PLACE}{name}", "left_out": left_out}
         else:
-            may = is_run_id(reader.run_id) and source.redactor.text(reader.run_id) == reader.run_id
+            may = is_run_id(reader.run_id) and source.redactor.another().text(reader.run_id) == reader.run_id
             name = reader.run_id if may else "run"
             held = {"journal": f"{PLACE}{name}{SUFFIX}"}
             with bundle.open(member(f"{PLACE}{name}{SUFFIX}"), "w", force_zip64=True) as journal:

@@ -120,6 +120,13 @@ class Source:
             refold=__version__,
         )
 
+    def counted_head(self) -> Head:
+        """Give the same, and count the secrets of a prompt that stands beside the records."""
+        head, session = self.head(), self.reader.session
+        if session is not None and session.request is not None:
+            self.redactor.text(session.request.instruction)
+        return head
+
     def findings(self) -> Iterator[Finding]:
         """Give what the index noticed about the records that are written out."""
         if not self.items:
@@ -142,6 +149,10 @@ class Source:
 
     def entries(self) -> Iterator[Entry]:
         """Give the records one by one; none is kept."""
+        return map(self._filled, self.outlines())
+
+    def outlines(self) -> Iterator[Entry]:
+        """Give the same without what stands in them: nothing of it is read."""
         timeline = self.reader.timeline
         for item in range(self.items):
             span = timeline.span(item)
@@ -164,7 +175,7 @@ class Source:
                 unanswered=self._unanswered(item),
             )
             self.watch(entry.end)
-            yield self._filled(entry)
+            yield entry
 
     def _unanswered(self, item: int) -> frozenset[int]:
         timeline = self.reader.timeline
@@ -227,21 +238,20 @@ class Source:
             self.redactor.counts += redactor.counts
         return raw[:size]
 
-    def spelled(self, item: int) -> Iterator[str] | None:
-        """Give the JSON text of an item in pieces, redacted; None where its bytes are no JSON."""
-        span = self.reader.timeline.span(item)
-        length = span.end - span.start
-        if length > _LARGEST:
-            return None
+    def spelled(self, entry: Entry) -> Iterator[str] | Entry:
+        """Give the JSON text of a record in pieces; where its bytes are no JSON the entry with their text."""
+        item, length = entry.item, entry.end - entry.start
+        if entry.kind == "damage" or length > _LARGEST:
+            return self._filled(entry)
         if length > LONGEST:
             # Looked at once to be sure that it is JSON, and read again piece by piece.
             if not _is_huge_json(self._raw(item)):
-                return None
-            parts: Iterable[bytes] = self._parts(span.start, span.end)
+                return self._filled(entry)
+            parts: Iterable[bytes] = self._parts(entry.start, entry.end)
         else:
             raw = self._raw(item)
             if not _is_json(raw):
-                return None
+                return self._filled(entry)
             parts = (raw,)
         return _decoded(self.redactor.pieces(parts))
 

@@ -250,7 +250,7 @@ def _whole(name: str) -> bytes:
 def _pieces(name: str, source: Source) -> Iterator[str]:
     if name == "md":
         return markdown(source.head(), source.entries())
-    return json_object(source.head(), source.entries(), source.spelled, source.end_json)
+    return json_object(source.head(), source.outlines(), source.spelled, source.end_json)
 
 
 class Exported:
