@@ -18,7 +18,7 @@ from tests.faults.home import SECRET, forked, screen, store
 from tests.faults.scene_directories import picture
 from tests.faults.screen_errors import errors
 from tests.faults.screen_kills import ACTS, kills
-from tests.faults.screen_reads import actions, reads
+from tests.faults.screen_reads import reads
 from tests.faults.victims import scratch, traces
 from tests.terminal import wire
 from tests.terminal.forks import Forks
@@ -41,7 +41,6 @@ def measure(share: Share, seed: int, seconds: float) -> Iterator[Goal]:
         ("G19", "ends of the full screen: by signals, by keys, by a fault", _ends, 500),
     ]
     whats.append(("row 3", "sessions of the full screen of which one call fails", errors, 0))
-    whats.append(("G7", "looks at damaged runs, held against hashed trees", actions, 100_000))
     if traces():
         whats.append(("G7", "looking round, seen by strace: nothing changes a run", reads, 0))
     with scratch() as directory:

@@ -37,8 +37,8 @@ from tests.faults.goals import Goal, Share, added, as_json, from_json, markdown,
 README = Path(__file__).parent.parent.parent / "README.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 PARTS = (
-    "tail", "damage", "errors", "commands", "crash", "race", "fold", "scale", "watch", "kill", "resume",
-    "export", "screen", "terminal", "fuzz",
+    "tail", "damage", "errors", "commands", "looks", "crash", "race", "fold", "scale", "watch", "kill",
+    "resume", "export", "screen", "terminal", "fuzz",
 )  # fmt: skip
 """Those that come to an end first: what they leave of a time is for those that could go on for ever."""
 

@@ -1,10 +1,9 @@
-"""Looking at runs of every kind, seen by strace and by what lies there then (design/safety.md 5, G7)."""
+"""Looking at runs of every kind on the screen and by commands, seen by strace (design/safety.md 5, G7)."""
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,16 +20,7 @@ from tests.terminal.program import HANGS, environment, refold
 from tests.terminal.terminal import Terminal
 from tests.test_readonly import TRACED, picture, writes
 
-from refold.app.exporting import text_of
-from refold.core.errors import RefoldError
-from refold.core.redact import Redactor
-from refold.core.store.catalog import Catalog, Root
-from refold.core.store.examining import examine
-from refold.core.store.export import Source
-from refold.core.store.reader import RunReader
-
 READS: dict[Share, int] = {"ci": 1, "quick": 3, "long": 100}
-ACTIONS: dict[Share, int] = {"ci": 400, "quick": 5_000, "long": 100_000}
 KEYS = (
     *("down", "up", "enter", "escape", "1", "2", "3", "4", "5", "end", "home", "s", "?", "d", "l", "]", "t"),
     *(" ", "c", "h", "D", "n", "v", "}", "b"),
@@ -57,7 +47,7 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
         log = place / "calls"
         pressed = [rng.choice(KEYS) for _ in range(14)]
         words = [word for each in places for word in ("--root", str(each))]
-        with goal.attempt(f"{number}: {' '.join(pressed)}"), _unchanged(places):
+        with goal.attempt(f"{number}: {' '.join(pressed)}"), unchanged(places):
             with Terminal(
                 [*_watching(log), *refold("--only", *words)], env=environment(place / "home")
             ) as terminal:
@@ -72,7 +62,7 @@ def reads(goal: Goal, directory: Path, share: Share) -> None:
         for command in COMMANDS[goal.seed % COMMANDS_OF[share] :: COMMANDS_OF[share]]:
             if goal.over and goal.tries:
                 return
-            with goal.attempt(f"{number}: {' '.join(command)}"), _unchanged(places):
+            with goal.attempt(f"{number}: {' '.join(command)}"), unchanged(places):
                 whole = [*_watching(log), *refold(*command, "--only", *words)]
                 done = subprocess.run(
                     whole, env=environment(place / "home"), check=False, capture_output=True, timeout=HANGS
@@ -95,7 +85,8 @@ def _places(place: Path, rng: random.Random) -> list[Path]:
 
 
 @contextmanager
-def _unchanged(places: list[Path]) -> Iterator[None]:
+def unchanged(places: list[Path]) -> Iterator[None]:
+    """Check that whatever is done meanwhile leaves every byte and every time as it was."""
     before = [picture(place) for place in places]
     yield
     assert [picture(place) for place in places] == before
@@ -132,52 +123,3 @@ def _check_calls(goal: Goal, log: Path, places: list[Path]) -> None:
     assert calls, "strace saw nobody read the runs"
     goal.count("calls on the runs", len(calls))
     assert [call for call in calls if writes(call)] == []
-
-
-def actions(goal: Goal, directory: Path, share: Share) -> None:
-    """Look at runs again and again within this process; nothing about any of them may change."""
-    rng = random.Random(goal.seed)
-    while goal.tries < ACTIONS[share] and not goal.over:
-        place = directory / "actions"
-        shutil.rmtree(place, ignore_errors=True)
-        runs = place / "runs"
-        runs.mkdir(parents=True)
-        for number, kind in enumerate(rng.sample(list(KINDS), 12)):
-            style = generate.STYLES[number % 3]
-            good = b"".join(generate.journal(records=9, run_id=f"run-{number}", style=style))
-            (runs / f"run-{number}.json").write_bytes(damage(kind, rng.randrange(1000), good))
-        for case in rng.sample(CASES, 3):
-            make(case, runs)
-        paths = [path for path in runs.iterdir() if path.suffix != ".lock"]
-        with _unchanged([runs]):
-            catalog = Catalog([Root(runs, "fisk-ai", "test")], cache=place / "cache")
-            for _ in range(2):
-                with goal.attempt("list"):
-                    list(catalog.scan())
-            catalog.close()
-            for path in paths:
-                _look(goal, path, rng, place / "cache")
-
-
-def _undrawn(source: Source) -> str:
-    raise AssertionError(f"no picture of {source.reader.run_id} is asked for")
-
-
-def _look(goal: Goal, path: Path, rng: random.Random, cache: Path) -> None:
-    """Open, index, fold, examine and export one run."""
-    with goal.attempt(f"open {path.name}"), RunReader.open(path, hint="fisk-ai", cache=cache) as reader:
-        timeline = reader.index_all()
-        for item in rng.sample(range(timeline.items), min(8, timeline.items)):
-            with goal.attempt(f"state {item} of {path.name}"):
-                try:
-                    reader.state_at(item)
-                    reader.record(item)
-                except RefoldError:
-                    goal.count("said why not")
-        with goal.attempt(f"examine {path.name}"):
-            if reader.session is None:
-                list(examine(reader))
-        for name in ("md", "json", "html"):
-            with goal.attempt(f"export {path.name} as {name}"):
-                for _ in text_of(name, Source(reader, Redactor()), _undrawn, ascii_text=False):
-                    pass
