@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -176,6 +176,40 @@ def test_runs_that_are_gone_leave_the_cache(store: Path, tmp_path: Path) -> None
     names = {name for page in kept for name in page.names}
     assert names == {path.name for path in store.glob("*.json")} - {"caf\udce9.json"}
     assert listed(store, cache=cache) == listed(store)
+
+
+def test_no_step_of_a_look_reads_or_packs_more_than_a_block_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, cache = tmp_path / "runs", tmp_path / "cache"
+    paths = generate.small_runs(store, 3 * BLOCK)
+    settle(store)
+    listed(store, cache=cache)
+    worked: list[str] = []
+
+    def counting(name: str, work: Callable[..., object]) -> Callable[..., object]:
+        def counted(*given: object) -> object:
+            worked.append(name)
+            return work(*given)
+
+        return counted
+
+    monkeypatch.setattr("refold.core.store.packed_rows.unpack", counting("unpack", unpack))
+    monkeypatch.setattr("refold.core.store.list_cache.pack", counting("pack", pack))
+    for changed, wanted in ((False, {"unpack": 3, "pack": 0}), (True, {"unpack": 3, "pack": 3})):
+        if changed:
+            os.utime(paths[5], (1, 1))
+            settle(store)
+        steps: list[int] = []
+        everything: list[str] = []
+        scan = catalog(store, cache=cache).scan()
+        worked.clear()
+        while next(scan, None) is not None:
+            steps.append(len(worked))
+            everything += worked
+            worked.clear()
+        assert max(steps) == 1
+        assert {name: everything.count(name) for name in wanted} == wanted
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -30,6 +30,8 @@ _FORMAT = 8
 """Raised whenever a summary would be derived in another way from the same bytes."""
 KIND = b"refold list "
 MAGIC = KIND + f"{_FORMAT} {__version__}\n".encode()
+_MANY = 4096
+"""Rows whose places are noted in one step."""
 _FRAME = struct.Struct("<II")
 KEEP_SECONDS = 90 * 86_400
 _SETTLED_NS = 2_000_000_000
@@ -105,8 +107,9 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, Shelf]]) -> Iterator[bool
             parts.extend(map(framed, found.payloads))
         yield False
     for directory, (device, shelf) in shelves.items():
-        payloads = yield from _sealed(shelf, directory, device, now)
-        parts.extend(map(framed, payloads))
+        for payload in (yield from _sealed(shelf, directory, device, now)):
+            parts.append(framed(payload))
+            yield False
     try:
         private_directory(cache)
         replace_atomically(cache / NAME, b"".join(parts))
@@ -188,19 +191,26 @@ def _sealed(shelf: Shelf, directory: str, device: int, now: int) -> Generator[bo
 def _payloads(
     pages: Sequence[Page], unsettled: Set[str], directory: str, device: int, now: int
 ) -> Generator[bool, None, list[bytes]]:
-    rows: list[tuple[RunSummary, int, int]] = []
+    rows: list[RunSummary] = []
+    origins: list[tuple[int, int]] = []
     for number, page in enumerate(pages):
+        for _ in page.making():
+            yield False
         names = page.names
-        rows += [
-            (row, number, place)
-            for place, row in enumerate(page.rows)
-            if row is not None and names[place] not in unsettled
-        ]
+        for place, row in enumerate(page.rows):
+            if row is not None and names[place] not in unsettled:
+                rows.append(row)
+                origins.append((number, place))
         yield False
-    rows.sort(key=_updated, reverse=True)
+    times = [row.updated for row in rows]
+    order = sorted(range(len(rows)), key=times.__getitem__, reverse=True)
+    yield False
     places = [array("I", [NOWHERE]) * page.count for page in pages]
-    for at, (_, number, place) in enumerate(rows):
+    for at, found in enumerate(order):
+        number, place = origins[found]
         places[number][place] = at
+        if at % _MANY == 0:
+            yield False
     starts = range(0, len(rows), BLOCK)
     payloads = [_encode(_Head(directory, device, now, len(pages), len(starts)))]
     for page, of_page in zip(pages, places, strict=True):
@@ -208,13 +218,9 @@ def _payloads(
         payloads.append(_encode(_Stretch(page.listing, page.stamps.tobytes(), of_page.tobytes(), whole)))
         yield False
     for start in starts:
-        payloads.append(pack([row for row, _, _ in rows[start : start + BLOCK]]))
+        payloads.append(pack([rows[found] for found in order[start : start + BLOCK]]))
         yield False
     return payloads
-
-
-def _updated(found: tuple[RunSummary, int, int]) -> float:
-    return found[0].updated
 
 
 def _compact(page: Page) -> Page:

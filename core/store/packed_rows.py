@@ -142,6 +142,12 @@ class KeptRows:
         """Give all rows."""
         return chain.from_iterable(map(self._block, range(len(self._blocks))))
 
+    def making(self) -> Iterator[None]:
+        """Make all rows, a block after the other: who asks for one by its place waits for all of them."""
+        while len(self._rows) < len(self._blocks):
+            self._block(len(self._rows))
+            yield
+
     def at(self, places: Iterable[int]) -> list[RunSummary | None]:
         """Give the rows at these places, None where there is none."""
         blocks = [self._block(number) for number in range(len(self._blocks))]

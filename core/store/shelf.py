@@ -46,6 +46,12 @@ class Page:
             self._rows = self._rows.kept.at(self._rows.places)
         return self._rows
 
+    def making(self) -> Iterator[None]:
+        """Make what `rows` gives where the cache keeps it, a piece at a time."""
+        if isinstance(self._rows, KeptPlaces):
+            yield from self._rows.kept.making()
+            self._rows = self.rows
+
     @property
     def kept(self) -> KeptRows | None:
         """The rows that the cache keeps, where all of these are among them still."""
@@ -175,7 +181,12 @@ class Shelf:
             directories += found.directories
             page = before[len(pages)] if len(pages) < len(before) else None
             if page is None or not page.matches(found):
-                index = _index(before) if index is None else index
+                if index is None:
+                    index = {}
+                    for page_before in before:
+                        yield from _making(page_before)
+                        index.update(_index((page_before,)))
+                        yield Progress(0, 0)
                 page = _page(found, index)
             pages.append(page)
             yield Progress(0, 0)
@@ -196,6 +207,7 @@ class Shelf:
         rows: list[RunSummary] = []
         unread: list[Unread] = []
         for page in pages:
+            yield from _making(page)
             self._sort_out(page, rows, unread)
             yield Progress(0, 0)
         rows.sort(key=_updated, reverse=True)
@@ -330,6 +342,12 @@ class Shelf:
         self.held.discard(stem)
         if self.told.pop(stem, None) is not None:
             yield Gone(self.path_of(stem + SUFFIX))
+
+
+def _making(page: Page) -> Iterator[Item]:
+    """Make the rows of a page that the cache keeps, in small pieces of work."""
+    for _ in page.making():
+        yield Progress(0, 0)
 
 
 def _unchanged(pages: Sequence[Page]) -> KeptRows | None:
