@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from refold.app.agents import PLACEHOLDERS
+from refold.app.key_clashes import clash
 from refold.app.keys import ROWS
 from refold.app.present.runs import KEYS as COLUMNS
 from refold.core.errors import RefoldError
@@ -164,6 +165,12 @@ class Config(BaseModel):
     def _known_actions(cls, value: dict[str, str]) -> dict[str, str]:
         for action in value:
             _require_known(action, ROWS, "action")
+        found = clash(value)
+        if found is not None:
+            raise ValueError(
+                f"{found.key!r} would start both {found.remapped} and {found.other}; "
+                f"choose another key for {found.remapped}, or give {found.other} one of its own"
+            )
         return value
 
     @field_validator("columns")

@@ -11,6 +11,7 @@ from textual.screen import Screen
 
 from refold.app import keys
 from refold.app.commands import RefoldCommands
+from refold.app.key_clashes import TOGETHER, clash
 from refold.app.keys import Place
 from refold.app.main import RefoldApp
 from refold.app.present import help as help_page
@@ -63,30 +64,6 @@ OWNERS: dict[str, tuple[type, ...]] = {
 }
 """Who carries out the actions of each place."""
 
-TOGETHER: tuple[tuple[Place, ...], ...] = (
-    ("runs", "list", "app"),
-    ("run", "list", "app"),
-    ("run", "pager", "app"),
-    ("columns", "app"),
-    ("resume", "list", "app"),
-    ("postmortem", "list", "app"),
-    ("mend", "pager", "app"),
-    ("fork", "pager", "app"),
-    ("lineage", "list", "app"),
-    ("compare", "list", "app"),
-    ("trash", "list", "app"),
-    ("history", "list", "app"),
-    ("search", "list", "app"),
-    ("chat", "list", "app"),
-    ("chat", "pager", "app"),
-    ("chatfork", "pager", "app"),
-    ("copymenu", "list", "app"),
-    ("export", "pager", "app"),
-    ("directories", "pager", "app"),
-    ("prompt", "app"),
-)
-"""Places whose keys are heard at the same time; who is named first hears first."""
-
 MEANT = {
     ("copymenu", "q"),
     ("export", "q"),
@@ -100,6 +77,30 @@ MEANT = {
     ("fork", "q"),
 }
 """Keys that a dialog takes from the program while it is open, and a text from a run while it is read."""
+
+
+def test_every_place_is_heard_together_with_something() -> None:
+    assert {place for places in TOGETHER for place in places} == set(OWNERS)
+
+
+@pytest.mark.parametrize(
+    ("keymap", "found"),
+    [
+        ({"runs.postmortem": "r"}, ("r", "runs.postmortem", "runs.resume")),
+        ({"run.search": "ctrl+f, space"}, ("space", "run.search", "run.play")),
+        ({"run.search": "f5", "run.play": "f5"}, ("f5", "run.search", "run.play")),
+        ({"run.play": "?"}, ("question_mark", "run.play", "app.help")),
+        ({"list.down": "d"}, ("d", "list.down", "runs.postmortem")),
+        ({"runs.postmortem": "r", "runs.resume": "d"}, None),
+        ({"runs.postmortem": "f5", "compare.back": "f5"}, None),
+        ({"fork.close": "q,escape"}, None),
+    ],
+)
+def test_a_key_that_would_start_two_actions_is_found(
+    keymap: dict[str, str], found: tuple[str, str, str] | None
+) -> None:
+    """In the same place, in a list on its screen, everywhere; not in places that are never heard together."""
+    assert clash(keymap) == found
 
 
 def test_ids_are_unique_and_name_their_place() -> None:
