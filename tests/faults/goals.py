@@ -98,7 +98,12 @@ def added(earlier: Sequence[Goal], later: Sequence[Goal]) -> list[Goal]:
     found = {(goal.name, goal.what): goal for goal in earlier}
     for goal in later:
         other = found.get((goal.name, goal.what))
-        if other is not None:
+        if other is not None and goal.seed in other.seeds:
+            # The same seed tries the same: what was tried twice counts once.
+            more = other if other.tries >= goal.tries or len(other.seeds) > 1 else goal
+            more.failures = list(dict.fromkeys([*other.failures, *goal.failures]))
+            goal = more
+        elif other is not None:
             goal.tries += other.tries
             goal.asked = max(goal.asked, other.asked)
             goal.earlier = other.seeds

@@ -13,8 +13,8 @@
 Each row says how often it was tried, how many tries the design asks for, and from which seed; the same seed
 tries the same, and with a budget it begins with the same. A row is in the file as soon as it is done, so that
 whatever ends the command loses one at most. Another seed with the same `--into` tries other cases, so that
-all may be tried in parts. What failed is named below the table. Without strace some of it is tried by the
-children themselves, or not at all.
+all may be tried in parts; the same one again counts once. What failed is named below the table. Without
+strace some of it is tried by the children themselves, or not at all.
 """
 
 from __future__ import annotations

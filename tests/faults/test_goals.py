@@ -88,6 +88,21 @@ def test_figures_of_several_times_are_added() -> None:
     assert "1-2, 4" in table([both])
 
 
+def test_what_the_same_seed_tries_again_counts_once() -> None:
+    first, again, other = (
+        Goal("G0", "tries", 5, seed=1),
+        Goal("G0", "tries", 9, seed=1),
+        Goal("G0", "tries", 3, seed=2),
+    )
+    again.failures = ["lost"]
+    (once,) = added([first], [again])
+    assert (once.tries, once.seeds, once.failures) == (9, (1,), ["lost"])
+    (both,) = added([once], [other])
+    assert (both.tries, both.seeds, both.failures) == (12, (1, 2), ["lost"])
+    (both,) = added(from_json(as_json([both])), [Goal("G0", "tries", 9, seed=1, failures=["lost", "torn"])])
+    assert (both.tries, both.seeds, both.failures) == (12, (1, 2), ["lost", "torn"])
+
+
 def test_what_lies_in_a_file_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "figures.json"
     file.write_text(json.dumps(as_json([Goal("G0", "tries", 1234, seed=5, notes={"seen": 7})])))
