@@ -128,3 +128,50 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     capsys.readouterr()
     main([*words, "--json"])
     return capsys.readouterr().out
+
+
+CALC = "7f3c2a9e4b1d4c0fa6e85d2b90c1e374"
+
+
+def _forked_at(runs: Path, capsys: pytest.CaptureFixture[str], at: int) -> str:
+    capsys.readouterr()
+    assert main(["fork", CALC, "--at", str(at), "--json"]) == 0
+    return str(json.loads(capsys.readouterr().out)["id"])
+
+
+def test_a_fork_of_a_directory_says_what_was_started_before_it(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = _forked_at(runs, capsys, 14)
+    before = f"its parent {CALC} had started it by seq 14: what it did outside the workspace stays done"
+    why = said(capsys, "why", child)
+    assert f"replace_text (calc.py) still to be answered: not run in this fork; {before}." in why
+    assert "Pending 1 call" in why
+    assert "waits for an approval" not in why
+    plan = said(capsys, "resume", child, "--plan")
+    assert "replace_text did not run in this fork: a resume abandons that" in plan
+    assert f"replace_text: {before}" in plan
+    event = json.loads((runs / "rivumi/runs" / child / "events.jsonl").read_text())
+    assert event["data"]["calls_started"] == ["call_2"]
+
+
+def test_a_fork_that_names_no_started_call_is_judged_by_its_point(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Forks that were made before the event named them."""
+    child = _forked_at(runs, capsys, 14)
+    log = runs / "rivumi/runs" / child / "events.jsonl"
+    event = json.loads(log.read_text())
+    del event["data"]["calls_started"]
+    log.write_text(json.dumps(event) + "\n")
+    assert f"its parent {CALC} had started it by seq 14" in said(capsys, "why", child)
+
+
+def test_a_call_that_had_not_begun_is_not_said_to_have(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = _forked_at(runs, capsys, 12)
+    why = said(capsys, "why", child)
+    assert "replace_text (calc.py) still to be answered: not run in this fork." in why
+    assert "had started it" not in why
+    assert "had started it" not in said(capsys, "resume", child, "--plan")

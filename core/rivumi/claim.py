@@ -20,6 +20,7 @@ from refold.core.records import Decision, Json
 from refold.core.rivumi.calls import CHECK, CallLife
 from refold.core.rivumi.canonical import preview
 from refold.core.rivumi.events_state import differences
+from refold.core.rivumi.inherited import inherited_of
 from refold.core.rivumi.items import message, observation
 from refold.core.rivumi.manifest import Manifest, calls_of, dangling
 from refold.core.rivumi.members import Members
@@ -45,6 +46,8 @@ class OpenCall(msgspec.Struct, frozen=True):
     name: str
     effect: str
     standing: Standing
+    said: str = ""
+    """How it stands, where the run is a fork that began with it."""
     arguments: Json = None
     suggested: Decision | None = None
     """What can be decided without knowing the world; None for an uncertain effect."""
@@ -187,26 +190,30 @@ def open_calls_of(found: Verdict, reading: Reading, manifest: Manifest) -> tuple
     again = Decision("rerun")
     for life in found.ours.uncertain:
         given = _given(life, arguments, reading)
-        calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "uncertain", given)
+        calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "uncertain", arguments=given)
     for life in reading.state.open_calls:
         if life.id not in calls and ended_unrecorded(life, reading.state, manifest) is None:
             given = _given(life, arguments, reading)
-            calls[life.id] = OpenCall(life.id, life.name or _NAMELESS, life.effect, "read", given, again)
+            calls[life.id] = OpenCall(
+                life.id, life.name or _NAMELESS, life.effect, "read", arguments=given, suggested=again
+            )
     lives = {life.id: life for life in reading.state.calls}
     pending = "" if manifest.pending is None else manifest.pending.action_id
+    origin = inherited_of(reading.log.events)
     for lost in dangling(manifest):
         if lost.id in calls or lost.id == pending:
             continue
         known = lives.get(lost.id)
         if known is None or known.ended is None:
             effect = "" if known is None else known.effect
+            said = "" if known is not None or origin is None else origin.said(lost.id)
             calls[lost.id] = OpenCall(
-                lost.id, lost.name or _NAMELESS, effect, "not_started", lost.arguments, again
+                lost.id, lost.name or _NAMELESS, effect, "not_started", said, lost.arguments, again
             )
         else:
             seen = _seen_end(known, reading)
             calls[lost.id] = OpenCall(
-                lost.id, lost.name or _NAMELESS, known.effect, "unseen", lost.arguments, seen
+                lost.id, lost.name or _NAMELESS, known.effect, "unseen", "", lost.arguments, seen
             )
     return tuple(calls.values())
 

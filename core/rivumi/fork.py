@@ -26,6 +26,7 @@ from refold.core.rivumi.event_line import event_line
 from refold.core.rivumi.events import Event
 from refold.core.rivumi.events_state import EventsState, events_state
 from refold.core.rivumi.fork_messages import Carried, carry
+from refold.core.rivumi.inherited import STARTED
 from refold.core.rivumi.items import approval_request, message
 from refold.core.rivumi.kinds import ENDS
 from refold.core.rivumi.manifest import Manifest, Request
@@ -110,6 +111,8 @@ class SessionForkPlan(msgspec.Struct, frozen=True):
             "step": self.manifest["step"],
             "usage": self.manifest["usage"],
         }
+        if started := [call.id for call in self.pending if call.started]:
+            data[STARTED] = [*started]
         if self.reason:
             data["reason"] = preview(self.reason)
         return event_line("run.forked", data, run_id=self.child, task_id=self.task_id, sequence=0, now=now)

@@ -154,7 +154,8 @@ def _planned(call: OpenCall, decision: Decision | None) -> PlannedCall:
     stands: Verdict = "withheld" if call.standing == "not_started" else "unknown"
     if decision is not None:
         stands = "will_run" if decision.choice == "rerun" else "reused"
-    return PlannedCall(call.id, call.name, effect, stands, call.arguments, decision, _WHY[call.standing])
+    why = call.said or _WHY[call.standing]
+    return PlannedCall(call.id, call.name, effect, stands, call.arguments, decision, why)
 
 
 def _reasons(

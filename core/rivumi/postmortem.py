@@ -29,9 +29,11 @@ from refold.core.records import Json
 from refold.core.repair import RepairPlan
 from refold.core.resume import Effect, Reason, ResumePlan
 from refold.core.rivumi.calls import CallLife
-from refold.core.rivumi.claim import Standing, open_calls_of
+from refold.core.rivumi.claim import OpenCall, Standing, open_calls_of
 from refold.core.rivumi.findings import findings
 from refold.core.rivumi.fork import SessionForkPlan
+from refold.core.rivumi.inherited import inherited_of
+from refold.core.rivumi.manifest import Manifest, calls_of
 from refold.core.rivumi.plan import IN_FLIGHT, OF_CALLS, SessionFacts
 from refold.core.rivumi.postmortem_words import claims, verdict_on_session
 from refold.core.rivumi.snapshot import Part, Snapshot
@@ -120,18 +122,37 @@ def in_flight(known: KnownSession) -> tuple[InFlight, ...]:
             for life in reading.state.open_calls
         )
     flying = [
-        _flying(known, call.id, call.name, call.effect, call.arguments, lives.get(call.id), call.standing)
+        _flying(known, call.id, call.name, call.effect, call.arguments, lives.get(call.id), _said(call))
         for call in open_calls_of(found, reading, manifest)
     ]
     pending = manifest.pending
     if pending is not None and pending.action_id not in {each.call.id for each in flying}:
         life = lives.get(pending.action_id)
-        given = None if life is None else life.arguments
+        given = _asked(manifest, pending.action_id) if life is None else life.arguments
         waits = _flying(known, pending.action_id, pending.name, pending.effect, given, life)
         approved = life is not None and life.decision.startswith("allow")
         said = "it was allowed, and had not begun" if approved else "it waits for an approval"
-        flying.append(msgspec.structs.replace(waits, withheld=said, said=f"not run: {said}"))
+        origin = inherited_of(reading.log.events) if life is None else None
+        told = f"not run: {said}" if origin is None else origin.said(pending.action_id)
+        flying.append(
+            msgspec.structs.replace(
+                waits,
+                withheld=said if origin is None else told,
+                said=told,
+                elsewhere="" if origin is None else told,
+            )
+        )
     return tuple(flying)
+
+
+def _said(call: OpenCall) -> str:
+    """Say how a call stands of which nobody saw the end."""
+    return call.said or _SAID[call.standing]
+
+
+def _asked(manifest: Manifest, call_id: str) -> Json:
+    """Give the arguments of a call as the conversation has them."""
+    return next((call.arguments for call in calls_of(manifest) if call.id == call_id), None)
 
 
 def _flying(
@@ -141,12 +162,11 @@ def _flying(
     effect: str,
     given: Json,
     life: CallLife | None,
-    standing: Standing = "uncertain",
+    said: str = "",
 ) -> InFlight:
     seq = None if life is None else _first(life.started, life.asked, life.requested)
     item = None if seq is None else known.timeline.item_at(seq)
     does: Effect = "read" if effect == "read" else "write" if effect else "unknown"
-    said = _SAID[standing]
     return InFlight(
         call=ToolCall(call_id, name or call_id, given),
         effect=does,

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _REASON: Final = 160
 _LOCK_LINE: Final = re.compile(r"pid=(\d{1,10}) token=([0-9a-f]{32})\s*")
+_BY_ITSELF: Final = ("it waits", "it was allowed", "not run in this fork")
+"""How it is said that a call stands with which its own program does what is to be done."""
 _STOPPED: Final = {
     **STOPPED,
     "max-iterations": "It stopped because it had made as many model turns as it may",
@@ -112,7 +114,7 @@ def _happened(known: KnownSession, flying: Sequence[InFlight]) -> str:
     if name == "running":
         return at_work(flying)
     if name == "ready":
-        return f"It is a fork that nobody has gone on with yet{_open(flying) if flying else ''}."
+        return f"It is a fork that nobody has gone on with yet{_begins_with(flying)}."
     if name == "completed":
         end = _open(flying) if flying else ", and nothing is in flight"
         return f"It completed: its task is done{end}.{_one_sided(known)}"
@@ -132,6 +134,14 @@ def _happened(known: KnownSession, flying: Sequence[InFlight]) -> str:
     if reading.manifest is None and name == "crashed":
         return _without_manifest(known, flying)
     return _crashed(known, flying)
+
+
+def _begins_with(flying: Sequence[InFlight]) -> str:
+    """Say with which calls of its parent a fresh fork begins, and of a single one what it did there."""
+    if not flying:
+        return ""
+    said = flying[0].said if len(flying) == 1 and flying[0].said else "not run in this fork"
+    return f", with {names(flying)} still to be answered: {said}"
 
 
 def _one_sided(known: KnownSession) -> str:
@@ -250,7 +260,7 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
         start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
         return f"{start}{resuming} and decide{before}.{late}"
     them = "it" if len(flying) == 1 else "them"
-    decided = [each for each in flying if not each.withheld.startswith(("it waits", "it was allowed"))]
+    decided = [each for each in flying if not each.withheld.startswith(_BY_ITSELF)]
     if missing:
         hands = f"{resuming} goes on after seq {known.plan.last_seq}"
         then = f"{resuming} and decide" if decided else f"{resuming} can be forced" if time_up else hands

@@ -19,6 +19,7 @@ from refold.core.rivumi.budget import length, seconds_left
 from refold.core.rivumi.calls import CallLife
 from refold.core.rivumi.events import EventLog
 from refold.core.rivumi.events_state import EventsState
+from refold.core.rivumi.inherited import Inherited, inherited_of
 from refold.core.rivumi.manifest import Manifest, Request, dangling, observed_last
 from refold.core.rivumi.original import Original, replay_of_original, resume_of_original
 from refold.core.rivumi.reading import Reading, read_snapshot
@@ -141,7 +142,7 @@ def _ours(snapshot: Snapshot, reading: Reading, now: float | None) -> Ours:
     _log(case, reading.log, manifest)
     if snapshot.events.state in {"read", "missing"} and not reading.log.bad and reading.log.torn is None:
         _position(case, reading.log, reading.state, manifest)
-    _effects(case, reading.state, manifest)
+    _effects(case, reading.state, manifest, inherited_of(reading.log.events))
     _request(case, reading.request, manifest)
     if reading.state.phase in schema.ENDED and not manifest.terminal:
         case.note("events_ended", f"the events say that the run {reading.state.phase}, the manifest does not")
@@ -229,7 +230,7 @@ def _position(case: _Case, log: EventLog, state: EventsState, manifest: Manifest
             case.uncertain.append(waiting)
 
 
-def _effects(case: _Case, state: EventsState, manifest: Manifest) -> None:
+def _effects(case: _Case, state: EventsState, manifest: Manifest, origin: Inherited | None) -> None:
     for call in state.open_calls:
         if ended_unrecorded(call, state, manifest) is not None:
             case.note("end_not_recorded", f"{call.id} ({call.name}) ended: its result is in the conversation")
@@ -245,14 +246,21 @@ def _effects(case: _Case, state: EventsState, manifest: Manifest) -> None:
         life = lives.get(pending)
         allowed = life is not None and life.decision.startswith("allow")
         stood = "was allowed and had not begun" if allowed else "waited for an answer"
+        before = ""
+        if life is None and origin is not None:
+            stood, before = "did not run in this fork", origin.before(pending)
         text = f"{manifest.pending.name} {stood}: a resume abandons that, and it has to be asked for again"
         case.note("question_abandoned", text)
+        if before:
+            case.note("started_in_parent", f"{manifest.pending.name}: {before}")
     for lost in dangling(manifest):
         if lost.id == pending or lost.id in open_ids:
             continue
         life = lives.get(lost.id)
         ended = life is not None and life.ended is not None
         what = "it ended, but the model would not see its result" if ended else "it was never started"
+        if life is None and origin is not None:
+            what = origin.said(lost.id)
         case.ask("dangling_call", f"{lost.id} ({lost.name}) has no result in the conversation: {what}")
 
 
