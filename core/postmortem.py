@@ -14,10 +14,11 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from refold.core.columns import DAMAGE, META
-from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding, forks_before
+from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding
 from refold.core.fork_point import propose
 from refold.core.records import Json
 from refold.core.resume import Effect, ResumeFacts, ResumePlan, withheld_because
+from refold.core.salvage import is_whole
 from refold.core.state import RunState, ToolCall
 from refold.core.status import Status
 from refold.core.timeline import Timeline
@@ -133,6 +134,8 @@ class Action(msgspec.Struct, frozen=True):
     """What it would write."""
     at: int | None = None
     """The sequence after which a fork is made."""
+    aside: bool = False
+    """Another one does all that it would: it is not offered at once."""
     instead: str = ""
     """What is done in its place, where what its name says will not come of it."""
 
@@ -355,15 +358,15 @@ def _salvage(known: Known, damage: Sequence[Damage]) -> Action:
         return Action(
             "salvage", possible=False, why_not="no meta record can be read, which a run begins with"
         )
-    deep = [each for each in damage if each.finding.code not in LEFT_BY_A_CRASH]
-    if timeline.strict_error is None and not any(forks_before(each.finding.code) for each in deep):
+    if is_whole(timeline):
         return Action("salvage", possible=False, why_not="nothing is damaged: a fork takes all there is")
     good = timeline.items - bytes(timeline.columns.kind).count(DAMAGE)
-    return Action(
-        "salvage",
-        possible=True,
-        writes=f"a new run of the good ones among {_count(good, 'record')}, in {known.directory}",
-    )
+    taken = f"the good ones among {_count(good, 'record')}"
+    torn = timeline.strict_error is None and all(each.finding.code in LEFT_BY_A_CRASH for each in damage)
+    if torn:
+        taken = f"{_count(good, 'record')}, all but the torn end"
+    # Where the end alone is torn, mending it does all that a salvage would.
+    return Action("salvage", possible=True, writes=f"a new run of {taken}, in {known.directory}", aside=torn)
 
 
 def _repair(known: Known) -> Action:

@@ -101,7 +101,7 @@ def plan_salvage(
     if child == parent:
         raise NothingToSalvage("the new run needs an id of its own", code="same_id")
     timeline = source.timeline
-    if _is_whole(timeline):
+    if is_whole(timeline):
         raise NothingToSalvage(
             "nothing is damaged: the run folds as it is", code="sound", remedy="fork it to get a copy"
         )
@@ -138,8 +138,8 @@ def plan_salvage(
     )
 
 
-def _is_whole(timeline: Timeline) -> bool:
-    """Say whether the strict fold uses every byte of a run."""
+def is_whole(timeline: Timeline) -> bool:
+    """Say whether the strict fold uses every byte of a run: then there is nothing to salvage."""
     columns = timeline.columns
     if not timeline.items or timeline.strict_error is not None or DAMAGE in columns.kind:
         return False

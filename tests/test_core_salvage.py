@@ -23,11 +23,14 @@ from refold.core.errors import BadRecord, CorruptJournal, RunExists, RunNotFound
 from refold.core.fold import Fold
 from refold.core.formats.journal import FISK_AI, NATIVE
 from refold.core.journal_text import fold_bytes, strict_records
+from refold.core.postmortem import examine_stopped
 from refold.core.records import MetaRecord
 from refold.core.repair import PlanOutdated
 from refold.core.salvage import NothingToSalvage, SalvagePlan, plan_json, report
 from refold.core.store.notes import NotesStore
+from refold.core.store.postmortem import known_of
 from refold.core.store.reader import RunReader
+from refold.core.store.resume import facts_of
 from refold.core.store.salvage import REASON, carry_out, salvage_of
 
 SEEDS = 24
@@ -415,3 +418,23 @@ def test_which_of_equal_ones() -> None:
     assert ordered([2, 3, 5, 4], 1) == {2: 0, 3: 1, 4: 3, 5: 2}
     assert ordered([2, 3, 6, 4, 5], 1) == {2: 0, 3: 1, 4: 3, 5: 4, 6: 2}
     assert ordered([], 1) == ordered([1, 0], 1) == {}
+
+
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "whole", "duplicate-key"])
+def test_the_post_mortem_offers_a_salvage_exactly_where_one_can_be_made(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    whole = good_run()
+    if kind in KINDS:
+        path.write_bytes(damage(kind, 5, whole))
+    else:
+        path.write_bytes(whole if kind == "whole" else whole.replace(b'"seq":2,', b'"seq":2,"seq":2,', 1))
+    with RunReader.open(path, hint="fisk-ai") as reader:
+        reader.index_all()
+        post = examine_stopped(known_of(reader, facts_of(reader)), reader.bytes_at)
+        offered = next(action for action in post.actions if action.name == "salvage")
+        refused = ""
+        try:
+            salvage_of(reader, child="child")
+        except NothingToSalvage as error:
+            refused = str(error)
+        assert offered.possible is not bool(refused), refused or offered.why_not

@@ -15,6 +15,7 @@ from refold.app.present.raw import RawRows
 from refold.app.present.rows import TimelineRows, argument_cells
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe
+from refold.core.findings import LEFT_BY_A_CRASH
 from refold.core.patterns import Pattern, Patterns
 from refold.core.postmortem import Action, ActionName, Damage, InFlight, Postmortem
 from refold.core.records import Json
@@ -139,10 +140,15 @@ def postmortem_lines(
     return page.drawn
 
 
+def _only_torn(post: Postmortem) -> bool:
+    """Say whether nothing is wrong but what a crash leaves: it is named, and not counted as damage."""
+    return bool(post.damage) and all(each.finding.code in LEFT_BY_A_CRASH for each in post.damage)
+
+
 def _at_once(page: _Page, actions: tuple[Action, ...], shown_keys: Mapping[str, str]) -> None:
     """Name what can be done now, a line each: all that is said of it stands far below."""
     for action in actions:
-        if not action.possible or action.name == "nothing":
+        if not action.possible or action.aside or action.name == "nothing":
             continue
         cells = [_key(action, shown_keys), cell(action.instead or _BRIEFLY[action.name])]
         if action.first:
@@ -232,7 +238,7 @@ def _landing(timeline: Timeline, item: int) -> Landing:
 
 def _damage(page: _Page, post: Postmortem) -> None:
     remarks = f"{units.plural(post.remarks, 'remark')} beside" if post.remarks else ""
-    page.heading("Damage", remarks)
+    page.heading("Left by the crash" if _only_torn(post) else "Damage", remarks)
     if not post.damage:
         page.text("none that reading noticed; 'refold verify' decodes every record", "dim")
     for number, each in enumerate(post.damage):

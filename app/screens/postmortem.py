@@ -256,7 +256,7 @@ class PostmortemScreen(GoingOnScreen):
     def key_words(self) -> Mapping[str, str]:
         """Leave out of the footer what the screen says cannot be done: its keys still say why."""
         actions = () if self._post is None else self._post.actions
-        return {f"postmortem.{action.name}": "" for action in actions if not action.possible}
+        return {f"postmortem.{action.name}": "" for action in actions if action.aside or not action.possible}
 
     def why_not(self, action: str) -> str:
         """Say why an action is refused now; empty where it is not."""
