@@ -118,7 +118,7 @@ def _grows(goal: Goal, directory: Path, share: Share) -> None:
         timeline = reader.index_all()
         seq = timeline.seq(timeline.items - 1) or 0
         for number in range(APPENDS[share]):
-            if goal.over:
+            if goal.over and number:
                 break
             seq += 1
             text = "more " * (1 + number % 500)

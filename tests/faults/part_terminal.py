@@ -19,7 +19,7 @@ import msgspec
 from rich.cells import cell_len
 from tests import generate
 from tests.conversation_story import chat
-from tests.faults.goals import Goal, Share, Work, carry_out
+from tests.faults.goals import Goal, Share, Work, carry_out, shuffled
 from tests.faults.victims import scratch
 from tests.rivumi_cases import CASES, make
 from tests.terminal import hostile, wire
@@ -137,7 +137,9 @@ def _brackets(rng: random.Random) -> list[str]:
 
 def _code_points(goal: Goal, step: int) -> None:
     """Show each character by itself: what comes out is drawn, as wide as it says, and shown as it is."""
-    for start in range(256 * (goal.seed % step), 0x110000, 256 * step):
+    for start in shuffled(range(256 * (goal.seed % step), 0x110000, 256 * step), goal.seed):
+        if goal.over:
+            break
         with goal.attempt(f"U+{start:04X} and those after it"):
             for character in map(chr, range(start, start + 256)):
                 shown = safe.line(f"a{character}b")
@@ -168,7 +170,7 @@ def _drawn(goal: Goal, most: int) -> None:
 
 def _walk(goal: Goal, directory: Path, share: Share, texts_of: Callable[[random.Random], list[str]]) -> None:
     for number in range(SESSIONS[share]):
-        if goal.over:
+        if goal.over and number:
             break
         rng = random.Random(f"{goal.seed} {number}")
         place = directory / "walk"
