@@ -39,7 +39,9 @@ def doubts(name: str, path: Path, settings: Settings) -> Iterator[str]:
     others = index_of(settings.notes_dir, settings.cache_dir).named(given)
     same = [_id(other) for other in others if os.path.realpath(other) != here]
     if same:
-        yield f"{', '.join(same[:3])} has this name too: use the id, or name one of them otherwise"
+        more = f" and {len(same) - 3} more" if len(same) > 3 else ""
+        has = "has" if len(same) == 1 else "have"
+        yield f"{', '.join(same[:3])}{more} {has} this name too: use the id, or name one of them otherwise"
         return
     try:
         found = [str(resolve(given, settings.roots))]

@@ -117,7 +117,7 @@ async def test_a_conversation_goes_on_where_the_user_speaks(given: Settings) -> 
         await until(pilot, lambda: prompt.is_open)
         await pilot.press("escape", "s")
         await ended(pilot)
-        ended_so = "the agent ended with exit code 0 · the run is suspended · 3 records added after seq 2"
+        ended_so = "3 records added after seq 2 · the agent ended with exit code 0 · the run is suspended"
         await until(pilot, lambda: ended_so in text(pilot))
         assert "▮ suspended" in text(pilot)
         assert sum(row[1:2] == "+" for row in shown(app)) == 3, "what was added is marked"

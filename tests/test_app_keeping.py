@@ -64,7 +64,7 @@ async def test_the_list_keeps_what_is_typed_and_leaves_the_runs_alone() -> None:
         await type_into(pilot, "E", "july sweep")
         await said(pilot, "* july sweep")
         await type_into(pilot, "T", "bug, two")
-        await said(pilot, "bug two")
+        await said(pilot, "bug, two")
         await type_into(pilot, "m", "my words")
         await said(pilot, "my words")
         await pilot.press("T")

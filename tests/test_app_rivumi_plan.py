@@ -462,7 +462,7 @@ def test_list_run_and_explanation_promise_no_more_than_the_plan(
     assert (post.actions[0].name == "resume") == accepted, "what can be done now comes first"
     if not there and name in {"03-running-clean", "16-pending-approval"}:
         assert "is not installed, or not on PATH" in seen.reason
-        assert judged.word == "cannot go on from here"
+        assert (judged.word, judged.role) == ("no program here goes on with it", "warn")
         assert f"cannot be started here: {seen.reason}. Once it can, resume (r)" in post.verdict.safe
         assert post.verdict.safe.startswith("Safe now: fork it")
     if name == "04-tail-tool-started":

@@ -34,7 +34,7 @@ def kept_cells(kept: Kept, *, name: bool = False) -> Iterator[Cell]:
     if name and kept.name:
         parts.append((kept.name, "strong"))
     if kept.tags:
-        parts.append((" ".join(kept.tags), "accent"))
+        parts.append((", ".join(kept.tags), "accent"))
     if kept.records:
         parts.append((f"{NOTED} {plural(kept.records, 'record')} noted", "accent"))
     if kept.trouble:

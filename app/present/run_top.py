@@ -59,7 +59,7 @@ def top_left(top: RunTop) -> Line:
         records = f"{units.plural(top.kept.records, 'record')} " if top.kept.records else ""
         cells.append(Cell(Safe(f"  {NOTED} {records}noted"), "warn" if top.kept.trouble else "accent"))
     if top.kept.tags:
-        cells.append(cell(f"  {' '.join(top.kept.tags)}", "accent", _NAME))
+        cells.append(cell(f"  {', '.join(top.kept.tags)}", "accent", _NAME))
     if parent := top.fork_of or top.kept.fork_of:
         cells.append(cell(f"  ψ fork of {parent}", "fork", _NAME))
     if top.forks:

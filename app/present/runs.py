@@ -229,7 +229,7 @@ class RunRows:
             case "star":
                 return (Cell(safe.fit(Safe(STAR if run.kept.star else ""), width), "accent"),)
             case "tags":
-                tags = safe.line(" ".join(run.kept.tags), _READ)
+                tags = safe.line(", ".join(run.kept.tags), _READ)
                 return marked((Cell(safe.fit(tags, width), "accent"),), self._words)
             case "errors" if run.errors:
                 return (Cell(safe.fit(Safe(short(run.errors)), width, "right"), "problem"),)

@@ -146,7 +146,7 @@ class SessionReading(Reading):
         if found.refused_for_good and found.answers is not None:
             word, role, code = "its program refuses it", "problem", found.answers.code
         if code == "no_agent":
-            word, code = "cannot go on from here", ""
+            word, role, code = "no program here goes on with it", "warn", ""
         said = f"{word}: {code}" if code else word
         return Judged(said, role, "" if first is None else first.message)
 

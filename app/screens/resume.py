@@ -364,7 +364,7 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
             text = call.decision.text if call.decision is not None else ""
             self._prompt.open(Safe("its result was"), text, purpose="done")
         elif choice == "rerun" and undecided == "unknown":
-            self._prompt.open(Safe("may have run; yes runs it again"), purpose="rerun")
+            self._prompt.open(Safe("it may have run: type yes to run it again"), purpose="rerun")
         else:
             self._settle(Decision(choice))
 

@@ -204,7 +204,7 @@ class RunGoingOnScreen(RunKeepingScreen):
             return
         stage = self._inner.stage if self._inner is not None else "ended"
         if self._outcome:
-            said = " · ".join(filter(None, (self._outcome, self._stands(), self._added())))
+            said = " · ".join(filter(None, (self._added(), self._outcome, self._stands())))
             self._going.say(said, "warn" if self._well else "problem")
         elif self._waits:
             self._going.say("● it waits for you: what you type is recorded before the model sees it", "good")
