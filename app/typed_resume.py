@@ -23,7 +23,7 @@ _FORCED: Final = frozenset({"fingerprint", "no_reason", "wall_time"})
 def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:
     """Give the arguments; empty where no answer lets the run go on, or it needs none beside its name.
 
-    A call that is not decided counts as failed in them: nothing is run twice by a command that was pasted.
+    What is not decided about a call is left open in them: pasted as it is, such a command is refused.
 
     Args:
         agent: what goes on with the run.
@@ -47,7 +47,7 @@ def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, 
     words += asked_for(request, plan.calls)
     for number in open_calls:
         call = plan.calls[number]
-        words.append(f"--decide={call.id if names_itself(call.id) else f'#{number + 1}'}=failed")
+        words.append(f"--decide={call.id if names_itself(call.id) else f'#{number + 1}'}=")
     if plan.repair is not None and not request.repair:
         words.append("--repair")
     return tuple(words)

@@ -510,9 +510,14 @@ def test_open_calls_are_asked_about(place: Place) -> None:
     ]
     asked = place.run("resume", "one", "--plan")
     assert "write waits for --decide c10=rerun, c10=failed or c10=done:TEXT" in asked.stderr
-    said = "To go on (what is not decided counts as failed):\n  refold resume one --decide=c10=failed\n"
+    open_ = "write rerun, failed or done:TEXT behind the last = of each --decide"
+    said = f"To go on ({open_}):\n  refold resume one --decide=c10=\n"
     assert asked.stdout.endswith(said)
     assert said in place.run("resume", "one").stdout
+    # Pasted as it is, nothing is decided by it.
+    unfinished = place.run("resume", "one", "--decide=c10=")
+    assert unfinished.returncode == 2
+    assert "CALL=rerun, CALL=failed or CALL=done:TEXT" in unfinished.stderr
     decided = place.run("resume", "one", "--plan", "--decide", "c10=done:it's there").stdout
     pasted = decided.partition("To go on (as decided):\n")[2]
     assert shlex.split(pasted) == ["refold", "resume", "one", "--decide=c10=done:it's there"]

@@ -78,7 +78,7 @@ def test_its_crash_is_gone_on_with_by_the_commands_that_are_printed(notes: Path,
     )
     assert done.returncode == 0, done.stderr
     assert "write_file (call-1): outcome unknown" in done.stderr
-    pasted = f"refold resume {place / 'runs' / 'notes.json'} --agent notes:make --decide=call-1=failed"
+    pasted = f"refold resume {place / 'runs' / 'notes.json'} --agent notes:make --decide=call-1="
     assert f"  {pasted}\n" in done.stdout
     store = JournalStore(place / "runs")
     assert store.load("notes").terminal is not None

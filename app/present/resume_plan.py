@@ -230,9 +230,9 @@ def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]
 
 
 def typed_words(plan: ResumePlan) -> str:
-    """Say what a command that is to be pasted answers by itself."""
+    """Say what a command that is to be pasted answers by itself, and what is left open in it."""
     if undecided(plan):
-        return "what is not decided counts as failed"
+        return "write rerun, failed or done:TEXT behind the last = of each --decide"
     return "as decided" if plan.request.decisions else "as shown"
 
 

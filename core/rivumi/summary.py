@@ -12,6 +12,7 @@ from refold.core.findings import LEFT_BY_A_CRASH, is_damage
 from refold.core.records import Json
 from refold.core.rivumi.barred import barred_by
 from refold.core.rivumi.events import json_object
+from refold.core.rivumi.kinds import STARTS
 from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.manifest import Manifest, Request, read_manifest, read_request
 from refold.core.rivumi.members import Members
@@ -109,6 +110,7 @@ def summary(found: Found, parts: Parts, log: LogFacts) -> RunSummary:
         barred=next((each.message for each in barred_by(manifest, found.name, problem=wrong)), "")
         or _damage(codes)
         or _misfit(manifest, request, log)
+        or _started(manifest, log)
         or _too_large(parts),
     )
     return msgspec.structs.replace(row, note=status.rule) if status.name == "unreadable" else row
@@ -118,6 +120,14 @@ def _damage(codes: Counter[str]) -> str:
     """Say what damage no resume goes past: what a crash leaves can be repaired, an odd claim may pass."""
     named = sorted(code for code in codes if is_damage(code) and code not in _PASSABLE)
     return f"its files are damaged: {', '.join(named)}" if named else ""
+
+
+def _started(manifest: Manifest | None, log: LogFacts) -> str:
+    """Say that its own program refuses it for a start that is the last event (formats/rivumi.md 5)."""
+    if manifest is None or log.tail not in STARTS or manifest.last_event_sequence == log.last_sequence + 1:
+        return ""
+    named = ", ".join(log.open_calls()[-1:])[:_LONGEST_WORDS] or "a call"
+    return f"{named} was started and has no end: its own program refuses such a run, whatever is decided"
 
 
 def _misfit(manifest: Manifest | None, request: Request | None, log: LogFacts) -> str:
