@@ -18,7 +18,6 @@ from refold.core.resume import ResumeFacts, ResumePlan, ResumeRequest, plan_resu
 from refold.core.store.notes import Notes
 from refold.core.store.reader import RunReader
 from refold.core.store.resume import facts_of
-from refold.core.timeline import Timeline
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -36,8 +35,6 @@ class Prepared(NamedTuple):
     notes: Notes
     last_point: int | None
     """The last sequence at which a fork is legal."""
-    before_turn: int | None
-    """The last legal one before the open turn."""
     noted: Mapping[str, Decision] = _NOTHING
     """What was decided about the calls of a run directory when it was last looked at."""
 
@@ -104,7 +101,6 @@ async def read_run(
         agent=agent,
         notes=notes,
         last_point=timeline.legal_fork(timeline.items - 1),
-        before_turn=_before_turn(timeline),
     )
 
 
@@ -130,11 +126,3 @@ def make_ready(prepared: Prepared, plan: ResumePlan, settings: Settings) -> tupl
             lambda notes: msgspec.structs.replace(notes, agent=agent.factory, cwd=agent.directory),
         )
     return agent.command(request, expected=plan.last_seq, calls=plan.calls)
-
-
-def _before_turn(timeline: Timeline) -> int | None:
-    """Give the last legal sequence before the turn that stands open; None where none does."""
-    last = timeline.items - 1
-    if last < 0 or not timeline.open_calls(last):
-        return None
-    return timeline.legal_fork(timeline.columns.last_assistant[last] - 2)

@@ -29,6 +29,7 @@ TOGETHER: Final[tuple[tuple[Place, ...], ...]] = (
     ("copymenu", "list", "app"),
     ("export", "pager", "app"),
     ("directories", "pager", "app"),
+    ("blind", "pager", "app"),
     ("dialog", "pager", "app"),
     ("prompt", "app"),
 )

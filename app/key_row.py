@@ -12,6 +12,7 @@ Place = Literal[
     "pager",
     "prompt",
     "dialog",
+    "blind",
     "columns",
     "resume",
     "fork",

@@ -242,6 +242,15 @@ class RefoldApp(App[None]):
             self._follow(event)
         await super().on_event(event)
 
+    def on_key(self, event: events.Key) -> None:
+        """Let no words act as keys that are typed behind a key which asks for words elsewhere."""
+        from refold.app.screens.typed_blind import TypedBlindScreen, asks_elsewhere
+
+        if asks_elsewhere(event, self.screen):
+            event.prevent_default()
+            if not isinstance(self.screen, TypedBlindScreen):
+                self.push_screen(TypedBlindScreen(event.key))
+
     def _follow(self, event: events.InputEvent | events.Paste) -> None:
         """Keep the next key back until this one has done what it is bound to.
 

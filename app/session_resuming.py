@@ -13,7 +13,7 @@ from refold.app.going_on import Prepared
 from refold.core.records import Decision
 from refold.core.repair import PlanOutdated
 from refold.core.resume import ResumePlan, ResumeRefused, ResumeRequest
-from refold.core.rivumi.plan import fork_before, session_facts
+from refold.core.rivumi.plan import session_facts
 from refold.core.rivumi.reading import read_snapshot
 from refold.core.store.notes import NotesStore
 from refold.core.store.session_files import read_run
@@ -48,7 +48,6 @@ def prepared_session(path: Path, settings: Settings, *, last_point: int | None =
         agent=agent,
         notes=notes,
         last_point=last_point,
-        before_turn=fork_before(facts),
         noted=noted_decisions(notes, facts.reading.state.last_sequence),
     )
 

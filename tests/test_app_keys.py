@@ -33,6 +33,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.search import SearchScreen
 from refold.app.screens.trash import TrashScreen
+from refold.app.screens.typed_blind import TypedBlindScreen
 from refold.app.widgets.line_list import LineList
 from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
@@ -61,6 +62,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "export": (ExportScreen,),
     "directories": (DirectoriesScreen,),
     "dialog": (HelpScreen, NoticeScreen),
+    "blind": (TypedBlindScreen,),
 }
 """Who carries out the actions of each place."""
 

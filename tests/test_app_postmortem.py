@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from tests import run_story as story
 from tests.on_screen import settings, shown, until
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from refold.app import demo
 from refold.app.demo_runs import KILLED
@@ -160,6 +162,41 @@ async def test_the_keys_lead_to_the_dialogs(given: Settings) -> None:
         screen.listing.go(row_with(screen, "Salvage into a new run"))
         await pilot.press("enter")
         await until(pilot, lambda: any("nothing is damaged" in row for row in shown(app)))
+
+
+async def fork_point(pilot: Pilot[None], *pressed: str) -> int | None:
+    """Press keys that lead to the dialog before a fork, and give the point it stands on."""
+    for key in pressed:
+        before = pilot.app.screen
+        await pilot.press(key)
+        await until(pilot, partial(_led_on, pilot, before))
+    fork = pilot.app.screen
+    assert isinstance(fork, ForkScreen)
+    await until(pilot, lambda: fork.is_planned)
+    assert fork.draft is not None
+    return fork.draft.seq
+
+
+def _led_on(pilot: Pilot[None], before: Screen[object]) -> bool:
+    here = pilot.app.screen
+    return here is not before and (not isinstance(here, ResumeScreen) or here.plan is not None)
+
+
+@pytest.mark.parametrize("name", [KILLED, "index-photos", "nightly-audit", "rivumi"])
+async def test_one_key_forks_at_one_point_here_and_in_the_dialog_before_a_resume(
+    name: str, given: Settings
+) -> None:
+    pattern = "7f3c*" if name == "rivumi" else f"{name}.json"
+    path, hint = next((run, root.hint) for root in given.roots for run in root.path.glob(pattern))
+    app = explaining(given, path, hint)
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = await read(pilot)
+        assert screen.postmortem is not None
+        (proposed,) = (each.at for each in screen.postmortem.actions if each.name == "fork")
+        assert await fork_point(pilot, "f") == proposed
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen and screen.is_read)
+        assert await fork_point(pilot, "r", "f") == proposed
 
 
 async def test_the_end_is_mended_only_when_agreed_to(given: Settings) -> None:

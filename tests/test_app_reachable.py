@@ -60,6 +60,7 @@ WAYS = (
     Way("export", ("e",)),
     Way("search", ("ctrl+f",), ""),
     Way("dialog", ("question_mark",)),
+    Way("blind", ("d", "slash")),
 )
 
 TYPED = {"prompt"}

@@ -92,7 +92,7 @@ class Case(NamedTuple):
         agent = RunAgent(self.entry, Path("/runs/fix-add.json"), Notes(), config=config)
         agent.factory = factory or self.factory
         last = None if self.facts.state is None else self.facts.state.last_seq
-        return Prepared(self.facts, agent, Notes(agent=self.factory, cwd="/work/here"), last, 1)
+        return Prepared(self.facts, agent, Notes(agent=self.factory, cwd="/work/here"), last)
 
 
 def case(
@@ -345,17 +345,6 @@ async def test_a_completed_run_offers_a_fork(tmp_path: Path) -> None:
         assert app.background_faults == []
     assert stage.answers[0] is not None
     assert stage.answers[0].how == "fork"
-
-
-async def test_before_the_calls_there_is_a_point_to_fork_at(tmp_path: Path) -> None:
-    app, stage = on_stage(tmp_path, case(tmp_path, EDIT))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await planned(pilot)
-        await pilot.press("b")
-        await until(pilot, lambda: bool(stage.answers))
-        assert app.background_faults == []
-    assert stage.answers[0] is not None
-    assert (stage.answers[0].how, stage.answers[0].at) == ("fork", 1)
 
 
 async def test_withheld_calls_run_only_when_told_to(tmp_path: Path) -> None:

@@ -369,10 +369,10 @@ async def test_the_dialog_of_a_resume(
         assert screen.plan is not None
         assert (screen.plan.outcome, undecided(screen.plan)) == ("refuse", ())
         assert screen.check_action("go", ()) is None
-        assert screen.check_action("fork_before", ()) is True
+        assert screen.check_action("fork", ()) is True
         assert "fork before it (seq 8)" in said(pilot)
         await until(pilot, lambda: "decided: failed, noted beside the run" in said(pilot))
-        screen.action_fork_before()
+        screen.action_fork()
         await until(
             pilot, lambda: isinstance(pilot.app.screen, ForkScreen) and pilot.app.screen.draft is not None
         )

@@ -33,6 +33,7 @@ PLACES: Final[dict[keys.Place, str]] = {
     "columns": "Where columns are chosen",
     "prompt": "Where something is asked",
     "dialog": "In help and notices",
+    "blind": "Where / or : means nothing",
     "app": "Everywhere",
 }
 

@@ -14,7 +14,6 @@ from refold.app.inner_run import InnerRun
 from refold.app.inner_runs import inner_runs
 from refold.app.launch import in_terminal
 from refold.app.loading import aside
-from refold.app.present.landing import Landing
 from refold.app.safe import Safe
 from refold.app.screens.fork import ForkScreen
 from refold.app.screens.going_on import Chosen
@@ -40,7 +39,7 @@ async def resume(screen: Screen[None], chosen: Chosen) -> None:
     if answer is None:
         return
     if answer.how == "fork":
-        await fork(screen, chosen._replace(at=None if answer.at is None else Landing(answer.at)))
+        await fork(screen, chosen._replace(at=None))
     elif answer.how == "look":
         _run_screen(screen, chosen)
     else:

@@ -52,8 +52,6 @@ class ResumeAnswer(NamedTuple):
     how: How
     plan: ResumePlan
     prepared: Prepared
-    at: int | None = None
-    """Where to fork."""
 
 
 class _Rows(LineList):
@@ -235,8 +233,6 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
                 return False if not prepared.agent.in_screen else True if plan.may_be_tried else None
             case "decide":
                 return self.call is not None
-            case "fork_before":
-                return self.call is not None and prepared.before_turn is not None
             case "take_back":
                 return self.call is not None and self.call.decision is not None
             case "agree":
@@ -332,18 +328,12 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
         self._answer("look")
 
     def action_fork(self) -> None:
-        """Fork at the last legal point instead."""
-        if self._prepared is not None:
-            self._answer("fork", self._prepared.last_point)
+        """Fork instead, where every other screen proposes it: before the trouble, else at the end."""
+        self._answer("fork")
 
-    def action_fork_before(self) -> None:
-        """Fork before the open turn instead."""
-        if self._prepared is not None:
-            self._answer("fork", self._prepared.before_turn)
-
-    def _answer(self, how: How, at: int | None = None) -> None:
+    def _answer(self, how: How) -> None:
         if self._plan is not None and self._prepared is not None:
-            self.dismiss(ResumeAnswer(how, self._plan, self._prepared, at))
+            self.dismiss(ResumeAnswer(how, self._plan, self._prepared))
 
     def action_agree(self) -> None:
         """Agree to the repair of the end, or take that back."""

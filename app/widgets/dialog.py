@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 from textual import events
@@ -22,6 +23,11 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
     ROWS: ClassVar[int] = 8
     """Rows beside the text: frame, title, verdict, what is typed, keys, and blank ones."""
 
+    _astray = ""
+    """What was typed last that means nothing here."""
+    _warned_at = 0.0
+    """When it was said last that Enter was not taken."""
+
     def on_mount(self) -> None:
         """Take away what was told to the screen below: it would stand under the frame.
 
@@ -30,6 +36,33 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
         self.app.clear_notifications()
         for screen in self.app.screen_stack[:-1]:
             screen.query(Toast).remove()
+
+    def on_key(self, event: events.Key) -> None:
+        """Take no Enter that writes and was typed blind: the first one behind a word that means nothing here.
+
+        One key is no word: it slipped, or it opened the dialog and was held too long. Those are not taken
+        either that were pressed before it could be read that this one was not.
+        """
+        bound = self.active_bindings.get(event.key)
+        if bound is None:
+            self._astray += (event.character or "") if event.is_printable else ""
+        elif event.key != "enter" or bound.binding.action != "go":
+            self._astray = ""
+        elif self._typed_blind or event.time < self._warned_at:
+            event.stop()
+            event.prevent_default()
+            if self._typed_blind:
+                said = f"{self._astray[-20:]!r} means nothing here, so Enter behind it was not taken."
+                self.notify(f"{said} Press it again if you mean it.", severity="warning")
+            self._astray = ""
+            self.call_after_refresh(self._warned)
+
+    @property
+    def _typed_blind(self) -> bool:
+        return len(set(self._astray)) > 1
+
+    def _warned(self) -> None:
+        self._warned_at = time.monotonic()
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Go, and take away what was told meanwhile: it speaks of what is decided now."""

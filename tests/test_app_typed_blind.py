@@ -1,0 +1,151 @@
+"""Words that are typed where nothing asks for any: no letter of them is a key, no Enter writes anything."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.on_screen import settings, shown, until
+from tests.terminal.program import environment, refold
+from tests.terminal.terminal import Terminal
+from textual.pilot import Pilot
+
+from refold.app import demo
+from refold.app.main import RefoldApp
+from refold.app.screens.fork import ForkScreen
+from refold.app.screens.postmortem import PostmortemScreen
+from refold.app.screens.run import RunScreen
+from refold.app.screens.runs import RunsScreen
+from refold.app.screens.typed_blind import TypedBlindScreen
+from refold.app.settings import Settings
+from refold.core.store.roots import Root
+
+Compare = Callable[..., bool]
+NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of the demo."""
+    directory = tmp_path_factory.mktemp("demo")
+    demo.make(directory, NOW)
+    return directory
+
+
+@pytest.fixture
+def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with the runs of the demo, on a copy of them."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs, "demo")
+    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
+    return msgspec.structs.replace(settings(Path()), roots=roots)
+
+
+def everything(given: Settings) -> dict[Path, bytes]:
+    store = given.roots[0].path
+    return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def explaining(given: Settings, name: str = "index-photos") -> RefoldApp:
+    path = given.roots[0].path / f"{name}.json"
+    return RefoldApp(given, lambda: PostmortemScreen(path, "refold", given, clock=NOW.timestamp))
+
+
+async def read(pilot: Pilot[None]) -> PostmortemScreen:
+    await until(pilot, lambda: isinstance(pilot.app.screen, PostmortemScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, PostmortemScreen)
+    await until(pilot, lambda: screen.is_read)
+    return screen
+
+
+@pytest.mark.parametrize("dialog", ["", "r", "f", "m", "l"])
+async def test_what_is_typed_for_a_filter_that_is_not_here_does_nothing(given: Settings, dialog: str) -> None:
+    before = everything(given)
+    app = explaining(given)
+    async with app.run_test(size=(80, 40)) as pilot:
+        first = await read(pilot)
+        if dialog:
+            await pilot.press(dialog)
+            await until(pilot, lambda: app.screen is not first and app.screen.is_mounted)
+        here = app.screen
+        await pilot.press("slash", *"refactor", "enter", "enter")
+        await until(pilot, lambda: isinstance(app.screen, TypedBlindScreen))
+        assert any("/ filters the list of runs" in row for row in shown(app))
+        await pilot.press("slash", "colon", "q", "enter")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is here)
+    assert everything(given) == before
+
+
+async def test_where_words_are_asked_for_the_key_still_asks(given: Settings) -> None:
+    app = RefoldApp(given, lambda: RunsScreen(given, now=NOW.timestamp))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: any("index-photos" in row for row in shown(app)))
+        await pilot.press("slash", *"index", "enter")
+        await until(pilot, lambda: not any("crawl-docs" in row for row in shown(app)))
+        assert isinstance(app.screen, RunsScreen)
+
+
+async def test_the_first_enter_behind_a_word_without_meaning_forks_nothing(given: Settings) -> None:
+    before = everything(given)
+    app = explaining(given)
+    async with app.run_test(size=(80, 40), notifications=True) as pilot:
+        await read(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.is_planned)
+        await pilot.press(*"actor", "enter")
+        await until(pilot, lambda: any("'actor' means" in row for row in shown(app)))
+        assert isinstance(app.screen, ForkScreen)
+        assert everything(given) == before
+        await until(pilot, lambda: any("✓ legal" in row for row in shown(app)))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    assert everything(given) != before
+
+
+async def test_a_key_with_a_meaning_between_makes_good_those_without(given: Settings) -> None:
+    app = explaining(given)
+    async with app.run_test(size=(80, 40)) as pilot:
+        await read(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, ForkScreen) and app.screen.is_planned)
+        dialog = app.screen
+        assert isinstance(dialog, ForkScreen)
+        await pilot.press("a", "z", "left_parenthesis")
+        await until(pilot, lambda: dialog.is_planned)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+
+
+def test_an_enter_that_came_before_the_warning_is_no_answer_to_it(tmp_path: Path) -> None:
+    where = tmp_path / "demo"
+    demo.make(where, datetime.now(UTC))
+    store = where / "refold" / "runs"
+    before = sorted(store.iterdir())
+    with Terminal(refold(store / "index-photos.json"), env=environment(tmp_path)) as terminal:
+        terminal.wait("Tag the photos")
+        terminal.press("d")
+        terminal.wait("no silence before the end")
+        terminal.press("f")
+        terminal.wait("✓ legal")
+        terminal.settle(0.2)
+        terminal.send("actor\r\r\r")
+        terminal.wait("Press it again")
+        assert sorted(store.iterdir()) == before
+        terminal.press("enter", settle=0.3)
+        terminal.wait("ψ ready")
+    assert sorted(store.iterdir()) != before
+
+
+def test_looks(given: Settings, snap_compare: Compare) -> None:
+    async def blind(pilot: Pilot[None]) -> None:
+        await read(pilot)
+        await pilot.press("slash")
+        await until(pilot, lambda: any("esc" in row for row in shown(pilot.app)))
+
+    assert snap_compare(explaining(given), run_before=blind, terminal_size=(80, 24))
