@@ -143,7 +143,7 @@ def limits_of(timeline: Timeline, saved: Fingerprint, *, chat: bool) -> tuple[Li
         return ()
     sums = timeline.counters(timeline.items - 1)
     tokens = Limit("tokens of the budget", sums.tokens, saved.max_tokens)
-    return (tokens,) if chat else (tokens, Limit("model calls", sums.llm_calls, saved.max_iterations))
+    return (tokens,) if chat else (tokens, Limit("turns", sums.llm_calls, saved.max_iterations))
 
 
 def _budget(timeline: Timeline, limits: Sequence[Limit]) -> Iterator[Pattern]:

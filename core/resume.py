@@ -364,7 +364,7 @@ def _no_way_on(facts: ResumeFacts, state: RunState) -> list[Reason]:
         used = f"{state.counters.tokens} of {limits.max_tokens} tokens are used"
         return [Reason("budget", f"{used}: give the agent more, then force with a reason")]
     if _left(limits.max_iterations, _iterations_used(state)) == 0:
-        used = f"{state.next_iteration} of {limits.max_iterations} model calls are used"
+        used = f"{state.next_iteration} of {limits.max_iterations} turns are used"
         return [Reason("max_iterations", f"{used}: give the agent more, then force with a reason")]
     return []
 

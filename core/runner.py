@@ -217,7 +217,7 @@ class Runner:
         if self._over_budget(state):
             return ("budget", self._used(state))
         if state.next_iteration >= self._cap:
-            return ("max_iterations", f"{state.next_iteration} model calls")
+            return ("max_iterations", f"{state.next_iteration} turns")
         return None
 
     def _over_budget(self, state: RunState) -> bool:

@@ -24,7 +24,7 @@ _REASON: Final = 160
 _TELLING: Final = ("path", "file_path", "file", "filename", "command", "cmd", "url", "query", "name", "id")
 STOPPED: Final = {
     "budget": "It stopped because its token budget was used up",
-    "max-iterations": "It stopped because it had made as many model calls as it may",
+    "max-iterations": "It stopped because it had made as many turns as it may",
     "cancelled": "It was cancelled",
 }
 """How a run is said to have ended by its status."""

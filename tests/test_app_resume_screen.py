@@ -168,7 +168,7 @@ async def test_a_plan_without_questions_is_carried_out_by_one_key_and_writes_not
         assert "reused" in text
         assert "will run" in text
         assert "refold resume /runs/fix-add.json --agent agents.fix:agent" in text
-        assert "after seq 3, iteration 1" in text
+        assert "after seq 3, 1 turn made" in text
         assert screen.check_action("decide", ("failed",)) is False
         await pilot.press("enter")
         await until(pilot, lambda: bool(stage.answers))

@@ -95,7 +95,7 @@ def test_every_known_type_has_words(tmp_path: Path) -> None:
         ("wave_started", "scout1"),
         ("transaction_completed", "scout1 · call_tx_1 · ok"),
         ("stall_nudge", "4 steps that only read, 8 left"),
-        ("wind_down_started", "step 12"),
+        ("wind_down_started", "turn 12"),
         ("lane ", "reviewer · openai-compatible gpt-5 · on calc.py"),
         ("hook      pre", "pre_tool_use · guard · deny · policy"),
         ("dirty_source", "calc.py"),

@@ -307,7 +307,7 @@ def test_text_that_is_no_unicode_is_what_a_reader_would_see() -> None:
         ([Step(("read",), "refusal")], ROOMY, "error", "the model refused"),
         ([Step(("read",), "max_tokens")], ROOMY, "error", "the reply was cut off"),
         ([Step(("read",), tokens=50)], Budgets(53, 5), "budget", "53 of 53 tokens used"),
-        ([Step(("read",))] * 3, Budgets(0, 2), "max_iterations", "2 model calls"),
+        ([Step(("read",))] * 3, Budgets(0, 2), "max_iterations", "2 turns"),
     ],
 )
 def test_a_stop_withholds_its_calls(

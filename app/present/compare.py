@@ -30,7 +30,7 @@ _VALUE: Final = 400
 _SIDES: Final[dict[Side, tuple[str, Role]]] = {"a": ("A ", "user"), "b": ("B ", "fork")}
 _ALIKE: Final[tuple[str, Role]] = ("= ", "dim")
 _NAMES: Final[dict[str, str]] = {
-    "next_iteration": "next iteration",
+    "next_iteration": "next turn, from 0",
     "last_stop_reason": "stop reason",
     "llm_calls": "turns",
     "tool_calls": "tool results",
@@ -45,7 +45,8 @@ _NAMES: Final[dict[str, str]] = {
     "tools_hash": "tool set",
     "thinking_mode": "thinking",
     "max_tokens": "max tokens",
-    "max_iterations": "max iterations",
+    "max_iterations": "max turns",
+    "step": "turn",
 }
 
 

@@ -46,7 +46,7 @@ STATUSES: Final[dict[StatusName, str]] = {
     "failed": "its last record names an error",
     "cancelled": "its last record says that somebody stopped it",
     "budget": "the token budget was used up",
-    "max-iterations": "the limit of iterations was reached",
+    "max-iterations": "the limit of turns was reached",
     "unreadable": "there is no readable first record; it opens all the same",
     "empty": "there is not one record in the file",
     "newer": "it was written by a version that this Refold does not read",
@@ -61,6 +61,10 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
     (
         "record",
         "one line of the journal. What was written is never changed; new records are added at the end.",
+    ),
+    (
+        "turn",
+        "a reply of the model and its calls, counted from 1; what a journal calls iteration counts from 0.",
     ),
     ("seq", "the sequence number of a record, as the journal itself counts."),
     ("state", "what the records up to the cursor fold to: the conversation, the counters, the open calls."),

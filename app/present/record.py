@@ -165,7 +165,7 @@ def fingerprint_lines(print_: Fingerprint, width: int) -> Iterator[Line]:
     yield from field_lines("system", _hash(print_.system_hash), width)
     yield from field_lines("tools", _hash(print_.tools_hash), width)
     yield from field_lines("thinking", print_.thinking_mode or "–", width)
-    limits = f"{units.grouped(print_.max_tokens)} tokens · {units.grouped(print_.max_iterations)} iterations"
+    limits = f"{units.grouped(print_.max_tokens)} tokens · {units.plural(print_.max_iterations, 'turn')}"
     yield from field_lines("limits", limits, width)
 
 
@@ -196,7 +196,7 @@ def _assistant(subject: Subject, record: AssistantRecord, width: int, view: View
         yield from field_lines(
             "stop reason", record.stop_reason or "no reason", width, "warn" if odd else "text"
         )
-        yield from field_lines("iteration", str(record.iteration), width)
+        yield from field_lines("iteration", f"{record.iteration}, as recorded: counted from 0", width)
         yield BLANK
     yield from block_lines(blocks, width, view, subject.answers, waits=subject.waits)
 

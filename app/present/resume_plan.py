@@ -254,12 +254,11 @@ def _where(plan: ResumePlan, width: int) -> Iterator[Line]:
         return
     if plan.last_seq < 0:
         return
-    turn = "iteration" if answers is None else "step"
-    said = [f"after seq {plan.last_seq}, {turn} {plan.next_iteration}"]
+    said = [f"after seq {plan.last_seq}, {units.plural(plan.next_iteration, 'turn')} made"]
     if plan.tokens_left is not None:
         said.append(f"{units.short(plan.tokens_left)} {'token' if plan.tokens_left == 1 else 'tokens'} left")
     if plan.iterations_left is not None:
-        said.append(f"{units.plural(plan.iterations_left, turn)} left")
+        said.append(f"{units.plural(plan.iterations_left, 'turn')} left")
     yield from _labelled("Goes on", (cell(" · ".join(said)),), width)
     for note in plan.notes:
         yield from _labelled("", (cell(note, "dim", _TEXT),), width)

@@ -65,7 +65,7 @@ def _events(now: EventsState, before: EventsState | None, since: Since, width: i
         changed=known and now.phase != past.phase,
         since=since.phase,
     )
-    yield from _row("step", str(now.step), width, changed=known and now.step != past.step, since=since.step)
+    yield from _row("turn", str(now.step), width, changed=known and now.step != past.step, since=since.step)
     model = f"{now.provider} {now.model}".strip() or "not said"
     yield from _row(
         "model",
@@ -157,7 +157,7 @@ def _manifest(view: SessionState, width: int) -> Iterator[Line]:
         note = "It knows only the latest state, not the one here; the events above are of the cursor."
         yield from flow((cell(note, "dim"),), width)
     yield from _row("phase", manifest.phase, width)
-    yield from _row("step", str(manifest.step), width)
+    yield from _row("turn", str(manifest.step), width)
     yield from _row("last seq", str(manifest.last_event_sequence), width)
     yield from _row("tokens", _tokens(manifest.tokens), width)
     yield from _row("model", f"{manifest.provider} {manifest.model}  {manifest.protocol}", width)

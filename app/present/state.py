@@ -146,9 +146,9 @@ def _numbers(now: Moment, before: Moment | None, since: Since, width: int) -> It
     )
     yield _row(
         "next",
-        (cell("iteration ", "dim"), cell(units.grouped(now.next_iteration))),
+        (cell("turn ", "dim"), cell(units.grouped(now.next_iteration + 1))),
         width,
-        _was(now.next_iteration, None if before is None else before.next_iteration),
+        _was(now.next_iteration + 1, None if before is None else before.next_iteration + 1),
         since.turn,
     )
     last = (cell("   last ", "dim"), cell(now.last_role, _role(now.last_role))) if now.last_role else ()
@@ -209,8 +209,8 @@ def _limits(now: Moment, width: int) -> Iterator[Line]:
         unit = f"of {units.short(print_.max_tokens)} tokens"
         yield _row("budget", _bar(now.counters.tokens, print_.max_tokens, unit, width), width, "")
     if print_.max_iterations > 0:
-        unit = f"of {units.grouped(print_.max_iterations)}"
-        yield _row("iterations", _bar(now.next_iteration, print_.max_iterations, unit, width), width, "")
+        unit = f"of {units.plural(print_.max_iterations, 'turn')}"
+        yield _row("limit", _bar(now.next_iteration, print_.max_iterations, unit, width), width, "")
 
 
 def _bar(used: int, limit: int, unit: str, width: int) -> tuple[Cell, ...]:

@@ -155,7 +155,7 @@ def _batch(data: Members) -> str:
 
 
 def _step(data: Members) -> str:
-    return f"step {data.whole('step', 0)}"
+    return f"turn {data.whole('step', 0)}"
 
 
 def _check_started(data: Members) -> str:
