@@ -174,7 +174,7 @@ def _runs(runs: Iterable[RunSummary]) -> Iterator[Check]:
         yield Check("runs", "remark", said, "update Refold, or use the program that wrote them")
     if torn:
         said = f"{units.plural(len(torn), 'run')} ended in the middle of a record: {_some(torn)}"
-        yield Check("runs", "remark", said, "a resume mends the end first; so does 'refold repair RUN'")
+        yield Check("runs", "remark", said, "a resume repairs the end first; so does 'refold repair RUN'")
     if waiting:
         said = f"{units.plural(waiting, 'run')} died with calls in flight"
         yield Check(

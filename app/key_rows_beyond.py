@@ -21,7 +21,7 @@ BEYOND: Final[tuple[Key, ...]] = (
     # The dialog before a resume.
     Key("resume.go", "enter", "go", "Resume", "As it is shown", "Go on", "resume"),
     Key("resume.look", "o", "look", "Open read-only", "Watch what its holder does", "Look", "read-only"),
-    Key("resume.agree", "m", "agree", "Mend the end", "Agree to the repair, or not", "Go on", "mend"),
+    Key("resume.agree", "m", "agree", "Repair the end", "Agree to the repair, or not", "Go on", "repair"),
     Key(
         "resume.failed",
         "x",
@@ -176,7 +176,7 @@ BEYOND: Final[tuple[Key, ...]] = (
         "Go on",
         "salvage",
     ),
-    Key("postmortem.repair", "m", "repair", "Mend the end", "The plan is shown first", "Go on", "mend"),
+    Key("postmortem.repair", "m", "repair", "Repair the end", "The plan is shown first", "Go on", "repair"),
     Key("postmortem.lineage", "l", "lineage", "Lineage", "The tree of parents and forks", "Look", "lineage"),
     Key("postmortem.back", "escape,d", "back", "Back", "Nothing is written", "Program", "back"),
     # The dialog before a repair or a salvage.

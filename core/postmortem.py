@@ -316,7 +316,7 @@ def _resume(known: Known) -> Action:
             else "its agent has changed, which has to be forced with a reason"
         )
     if any(reason.code == "torn_tail" for reason in hard):
-        first.append("the end has to be mended")
+        first.append("the end has to be repaired")
     waiting = sum(call.verdict in ("unknown", "withheld") for call in plan.calls)
     if waiting:
         first.append(f"{_count(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for a decision")

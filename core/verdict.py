@@ -318,17 +318,17 @@ def _mending(known: Known, damage: Sequence[Damage]) -> str:
     if plan is None:
         return ""
     if plan.action == "complete":
-        return " Its last record lacks only its newline; mending (m, or the resume itself) adds it."
+        return " Its last record lacks only its newline; repair (m, or the resume itself) adds it."
     size = _count(plan.torn_bytes, "byte")
     if any(each.finding.start >= plan.keep and each.finding.code in _RUN_TOGETHER for each in damage):
         return (
             f" Its last {size} hold records that ran together: salvage (s) keeps what is good of them; "
-            "mending (m, or the resume itself) sets them aside."
+            "repair (m, or the resume itself) sets them aside."
         )
     are = "is" if plan.torn_bytes == 1 else "are"
     return (
         f" Its last {size} {are} no whole record, as a crash leaves them; "
-        "mending (m, or the resume itself) keeps them aside."
+        "repair (m, or the resume itself) keeps them aside."
     )
 
 

@@ -415,7 +415,7 @@ async def test_escape_ends_a_long_look(tmp_path: Path) -> None:
         await opened.until(lambda: "looking for" not in opened.top)
         await opened.passes(0)
         assert opened.seq == 1
-        assert opened.toasts[-1].startswith("It stops there")
+        assert opened.toasts[-1].startswith("Breakpoints stop it")
 
 
 async def test_time_stands_still_behind_a_dialog_and_while_the_program_is_stopped(run: Path) -> None:

@@ -41,7 +41,7 @@ DEMO_CRASHES = {
     "fix-date-parser": {"r": "resume", "f": "fork after seq 6"},
     "7f3c2a9e": {"r": "note a decision", "f": "fork after seq 8"},
     "nightly-audit": {"r": "resume", "f": "fork after seq 4"},
-    "index-photos": {"r": "resume", "f": "fork after seq 3", "m": "mend the end"},
+    "index-photos": {"r": "resume", "f": "fork after seq 3", "m": "repair the end"},
     "rename-notes": {"f": "fork after seq 5", "s": "salvage into a new run"},
 }
 """What can be done with the runs of the demo that crashed or are damaged."""
@@ -284,7 +284,7 @@ async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings)
     async with app.run_test(size=(100, 40)) as pilot:
         text = " ".join(page(await read(pilot)).split())
     assert "then resume (f5) and decide, or fork it after seq 3 (k), before that call." in text
-    assert "mending (^e, or the resume itself)" in text
+    assert "repair (^e, or the resume itself)" in text
 
 
 async def test_what_is_missing_is_said(given: Settings) -> None:
@@ -320,7 +320,7 @@ async def test_the_end_of_a_log_is_mended_from_the_screen(given: Settings) -> No
     app = explaining(given, directory, "rivumi")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
-        assert "mending (m) keeps them aside" in page(screen)
+        assert "repair (m) keeps them aside" in page(screen)
         await pilot.press("m")
         await until(pilot, lambda: isinstance(app.screen, MendScreen))
         await pilot.press("enter")

@@ -129,7 +129,7 @@ def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> 
             ("resume", "resume (r)"),
             ("fork", "(f)"),
             ("salvage", "(s)"),
-            ("repair", "mending (m"),
+            ("repair", "repair (m"),
         ):
             assert key not in post.verdict.safe or name in possible, (path, name)
         for action in post.actions:

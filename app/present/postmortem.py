@@ -40,14 +40,14 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
     "resume": ("postmortem.resume", "Resume"),
     "fork": ("postmortem.fork", "Fork before the trouble"),
     "salvage": ("postmortem.salvage", "Salvage into a new run"),
-    "repair": ("postmortem.repair", "Mend the end"),
+    "repair": ("postmortem.repair", "Repair the end"),
     "nothing": ("postmortem.back", "Leave it as it is"),
 }
 _BRIEFLY: Final[Mapping[ActionName, str]] = {
     "resume": "resume",
     "fork": "fork",
     "salvage": "salvage into a new run",
-    "repair": "mend the end",
+    "repair": "repair the end",
 }
 _USUAL_KEYS: Final[Mapping[str, str]] = {
     "r": "postmortem.resume",

@@ -47,11 +47,11 @@ async def repair_end(screen: Screen[None], chosen: Chosen) -> None:
     ]
     if plan.action == "cut":
         said.append((Safe("'refold repair RUN --undo' puts the bytes back."), "dim"))
-    title = line(f"Mend the end of {path.stem}", 80)
+    title = line(f"Repair the end of {path.stem}", 80)
     if not await screen.app.push_screen_wait(MendScreen(title, said)):
         return
     noted = await aside(lambda: repair(plan, format_name, notes=notes_of(chosen.settings)))
-    screen.notify("The end is mended." if noted else "The end is mended, but that could not be noted.")
+    screen.notify("The end is repaired." if noted else "The end is repaired, but that could not be noted.")
 
 
 async def salvage_run(screen: Screen[None], chosen: Chosen) -> None:

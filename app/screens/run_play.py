@@ -225,7 +225,7 @@ class RunPlayScreen(RunMovesScreen):
 
     def action_breakpoints(self) -> None:
         """Ask where to stop."""
-        self.query_one(PromptBar).open_to_add(Safe("stop at"), self.player.typed, purpose=_BREAKPOINTS)
+        self.query_one(PromptBar).open_to_add(Safe("breakpoints"), self.player.typed, purpose=_BREAKPOINTS)
         self._remark("tool:bash error:yes; tokens>100k; pending>0; file:auth.py")
 
     def action_watch(self) -> None:
@@ -266,12 +266,14 @@ class RunPlayScreen(RunMovesScreen):
         elif event.bar.purpose == _BREAKPOINTS:
             conditions, fault = self._understood(event.text)
             if fault is not None:
-                event.bar.open_to_add(Safe("stop at"), event.text, purpose=_BREAKPOINTS)
+                event.bar.open_to_add(Safe("breakpoints"), event.text, purpose=_BREAKPOINTS)
                 self._remark(f"{fault}; {fault.remedy}", wrong=True)
                 return
             self.player.conditions, self.player.said = conditions, None
             self.notify(
-                "It stops there while it plays; B goes to the next one." if conditions else "No stops."
+                "Breakpoints stop it while it plays; B goes to the next one."
+                if conditions
+                else "No breakpoints."
             )
             self._draw_top()
 
@@ -306,7 +308,7 @@ class RunPlayScreen(RunMovesScreen):
     def action_next_stop(self) -> None:
         """Go to the next record that a breakpoint stops at."""
         if not self.player.conditions:
-            self.notify("There is no breakpoint: b sets one.")
+            self.notify("There are no breakpoints: b sets some.")
         elif (ready := self._ready()) is not None:
             self._seek(self.player.seek_stop(*ready, 1))
 

@@ -148,7 +148,7 @@ def _files(make: _Maker, snapshot: Snapshot, reading: Reading) -> Iterator[Findi
             yield msgspec.structs.replace(found, line=line, start=start, end=len(part.data))
         elif part.known and (at := _not_utf8(part.data)) is not None:
             text = f"{name}: byte {at} is not UTF-8: its own program cannot read the file"
-            remedy = "it is read here as well as can be; mend a copy of it"
+            remedy = "it is read here as well as can be; repair a copy of it"
             found = make("E_BAD_UTF8", text, remedy=remedy, file=name)
             line = part.data.count(b"\n", 0, at) + 1
             yield msgspec.structs.replace(found, line=line, start=at, end=at + 1)

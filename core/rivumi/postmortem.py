@@ -221,7 +221,7 @@ def _actions(known: KnownSession) -> tuple[Action, ...]:
 def _resume(known: KnownSession) -> Action:
     plan, reasons = known.plan, known.plan.reasons
     if only_the_end(known):
-        return Action("resume", possible=False, why_not="its end has to be mended first")
+        return Action("resume", possible=False, why_not="its end has to be repaired first")
     hard = hard_reason(known)
     if hard is not None:
         return Action("resume", possible=False, why_not=hard.message)

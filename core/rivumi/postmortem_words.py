@@ -241,7 +241,7 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
         why = short(resume.why_not.rstrip("."), _REASON).replace("own program: ", "own program says: ", 1)
         rest = f"Safe: {forking}." if forking else "Nothing here changes it; its events can be read."
         return f"It cannot be resumed: {why}. {look}{rest}"
-    resuming = "mend its end (m), then resume (r)" if mended else "resume (r)"
+    resuming = "repair its end (m), then resume (r)" if mended else "resume (r)"
     before = f", or {forking}" if forking else ""
     time_up = any(reason.code == "wall_time" for reason in known.plan.reasons)
     missing = known.facts.problem
@@ -284,11 +284,11 @@ def _mending(known: KnownSession) -> str:
     if plan is None:
         return ""
     if plan.action == "complete":
-        return " Its last event lacks only its newline; mending (m) adds it."
+        return " Its last event lacks only its newline; repair (m) adds it."
     are = "byte is" if plan.torn_bytes == 1 else "bytes are"
     return (
         f" Its last {plan.torn_bytes:,} {are} no whole event, as a crash leaves them; "
-        "mending (m) keeps them aside."
+        "repair (m) keeps them aside."
     )
 
 

@@ -332,7 +332,7 @@ def open_error(path: str | os.PathLike[str], error: OSError | ValueError) -> Sto
 def write_failed(path: Path, what: str, error: OSError, rest: str) -> WriteFailed:
     """Give the error for a write that failed: where, what, the text and name of errno, and what is left."""
     code = errno.errorcode.get(error.errno or 0, "unknown error")
-    remedy = "make room or mend the disk, then try again: what is on disk is whole"
+    remedy = "make room or repair the disk, then try again: what is on disk is whole"
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         remedy = "check the owner and mode of the file and of its directory, then try again"
     return WriteFailed(f"{shown(path)}: {what}: {error.strerror or error} ({code}); {rest}", remedy=remedy)
