@@ -85,7 +85,7 @@ def _item(reader: RunReader, timeline: Timeline, place: str, name: str) -> tuple
     point = proposed_point(reader)
     if point is None:
         raise NoForkHere(f"no fork: {timeline.strict_error or 'no record of it can begin a run'}")
-    return point.item, f", {point.why}"
+    return point.item, f", {point.phrase}"
 
 
 def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer) -> None:

@@ -20,6 +20,24 @@ class ForkPoint(NamedTuple):
     """The last item taken."""
     why: str
     """Why there, as a phrase."""
+    left: int = 0
+    """How many results of the turn that stands open stay behind."""
+    keeps: int | None = None
+    """The sequence after which a fork takes them along."""
+
+    @property
+    def phrase(self) -> str:
+        """Say why there, and which results that costs."""
+        return f"{self.why}; {left_behind(self.left, self.keeps)}" if self.left else self.why
+
+
+def left_behind(results: int, keeps: int | None) -> str:
+    """Say that results of an open turn stay behind a fork, and where a fork would keep them."""
+    one = results == 1
+    count = "one result" if one else f"{results:,} results"
+    it = "it" if one else "them"
+    kept = "" if keeps is None else f", a fork after seq {keeps} keeps {it}"
+    return f"{count} of that turn {'stays' if one else 'stay'} behind{kept}"
 
 
 def propose(timeline: Timeline) -> ForkPoint | None:
@@ -41,4 +59,14 @@ def propose(timeline: Timeline) -> ForkPoint | None:
         # A call whose result is lost would be made again: the fork stands before its turn.
         before = timeline.legal_item(timeline.columns.last_assistant[item] - 2)
         item, why = (item, why) if before is None else (before, BEFORE_TURN)
-    return None if item is None else ForkPoint(item, why)
+    if item is None:
+        return None
+    if why != BEFORE_TURN:
+        return ForkPoint(item, why)
+    # The turn that stands open begins behind the point: what it has of results is not taken.
+    keeping = timeline.legal_item(timeline.strict_end - 1)
+    turn = -1 if keeping is None else timeline.columns.last_assistant[keeping] - 1
+    if keeping is None or turn <= item:
+        return ForkPoint(item, why)
+    left = timeline.own_calls(turn) - timeline.open_calls(keeping)
+    return ForkPoint(item, why, left, timeline.seq(keeping) if left else None)

@@ -15,7 +15,7 @@ import msgspec
 
 from refold.core.columns import DAMAGE, META
 from refold.core.findings import CODES, LEFT_BY_A_CRASH, Finding
-from refold.core.fork_point import propose
+from refold.core.fork_point import left_behind, propose
 from refold.core.records import Json
 from refold.core.resume import Effect, ResumeFacts, ResumePlan, withheld_because
 from refold.core.salvage import is_whole
@@ -134,6 +134,10 @@ class Action(msgspec.Struct, frozen=True):
     """What it would write."""
     at: int | None = None
     """The sequence after which a fork is made."""
+    left: int = 0
+    """How many results of the turn that stands open stay behind there."""
+    keeps: int | None = None
+    """The sequence after which a fork keeps them."""
     aside: bool = False
     """Another one does all that it would: it is not offered at once."""
     instead: str = ""
@@ -345,9 +349,10 @@ def _fork(known: Known) -> Action:
         )
         return Action("fork", possible=False, why_not=why)
     at, taken = timeline.seq(point.item), _count(point.item + 1, "record")
-    return Action(
-        "fork", possible=True, writes=f"a new run of {taken}, up to seq {at}, in {known.directory}", at=at
-    )
+    writes = f"a new run of {taken}, up to seq {at}, in {known.directory}"
+    if point.left:
+        writes = f"{writes}; {left_behind(point.left, point.keeps)}"
+    return Action("fork", possible=True, writes=writes, at=at, left=point.left, keeps=point.keeps)
 
 
 def _salvage(known: Known, damage: Sequence[Damage]) -> Action:

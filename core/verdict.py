@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from refold.core.barred import ends_on_reply
 from refold.core.columns import ASSISTANT, DAMAGE, META, RESULT
 from refold.core.findings import LEFT_BY_A_CRASH, UNPAIRED, Finding
+from refold.core.fork_point import left_behind
 
 if TYPE_CHECKING:
     from refold.core.postmortem import Action, ActionName, Damage, InFlight, Known
@@ -275,20 +276,20 @@ def _safe(
         return f"{_look(flying)}It cannot be resumed: {resume.why_not}.{rest}"
     if unpaired:
         instead = f" Safe: {forking}, before that." if forking else ""
-        resuming = _resuming(known, flying, resume, "").replace("Safe: resume (r)", "Else: resume (r)", 1)
+        resuming = _resuming(known, flying, resume, None).replace("Safe: resume (r)", "Else: resume (r)", 1)
         return f"A model may refuse to go on from there.{instead} {resuming}"
-    return _resuming(known, flying, resume, forking)
+    return _resuming(known, flying, resume, fork)
 
 
-def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, forking: str) -> str:
+def _resuming(known: Known, flying: Sequence[InFlight], resume: Action, fork: Action | None) -> str:
     """Say what a resume does, and what can be done instead."""
+    forking = "" if fork is None else way_to_fork(fork)
     if known.plan.missing:
         asks = bool(unsure(flying)) or _asks(flying)
         then = "resume (r) and decide" if asks else f"resume (r) goes on after seq {known.plan.last_seq}"
-        return without_program(known.plan.missing, flying, forking, then)
+        return without_program(known.plan.missing, flying, fork, then)
     if asked := unsure(flying):
-        those = "that call" if len(flying) == 1 else "those calls"
-        before = f", or {forking}, before {those}" if forking else ""
+        before = f", or {forking}, {before_calls(flying, fork)}" if forking else ""
         did = "it did" if len(asked) == 1 else "they did"
         return (
             f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, "
@@ -352,13 +353,13 @@ def while_held(fork: Action) -> str:
     return f"Safe: read on, or fork it{where}; do not resume it while it is held."
 
 
-def without_program(missing: str, flying: Sequence[InFlight], forking: str, then: str) -> str:
+def without_program(missing: str, flying: Sequence[InFlight], fork: Action | None, then: str) -> str:
     """Say what is safe where what would go on with a run cannot be started here.
 
     Args:
         missing: Why it cannot.
         flying: The calls without a known end.
-        forking: How it is forked; empty where it is not.
+        fork: How it is forked; None where that is not said.
         then: What can be done once it is there.
     """
     asked = unsure(flying)
@@ -366,10 +367,18 @@ def without_program(missing: str, flying: Sequence[InFlight], forking: str, then
     if asked:
         doubt = f"Nobody can say for sure whether {names(asked)} ran. "
         look = f"look first whether {'it' if len(asked) == 1 else 'they'} did, then "
-    before = f", before {'that call' if len(flying) == 1 else 'those calls'}" if asked else ""
+    forking = "" if fork is None else way_to_fork(fork)
+    before = f", {before_calls(flying, fork)}" if asked else ""
     safe = f"Safe now: {look}{forking}{before}. " if forking else ""
     why = f"What goes on with it cannot be started here: {short(missing, _REASON)}."
     return f"{doubt}{safe}{why} Once it can, {then}."
+
+
+def before_calls(flying: Sequence[InFlight], fork: Action | None) -> str:
+    """Say that a fork stands before calls; where their turn has results, that these stay behind."""
+    if fork is None or not fork.left:
+        return "before that call" if len(flying) == 1 else "before those calls"
+    return f"before that whole turn: {left_behind(fork.left, fork.keeps)}"
 
 
 def way_to_fork(fork: Action) -> str:

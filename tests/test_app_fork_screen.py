@@ -235,12 +235,15 @@ async def test_the_list_the_post_mortem_and_the_command_line_propose_one_point(
         assert second is not None
         assert (first.seq, first.proposed) == (second.seq, second.proposed)
         opened = first.plan is not None and first.plan.stays > 0
-        assert first.proposed == ("proposed: before the turn whose calls have no result" if opened else "")
+        why = "before the turn whose calls have no result"
+        if name == "index-photos":
+            why += "; one result of that turn stays behind, a fork after seq 5 keeps it"
+        assert first.proposed == (f"proposed: {why}" if opened else "")
         if opened:
             await pilot.press("right_parenthesis")
             await until(pilot, lambda: dialog(pilot).is_planned and dialog(pilot).draft != second)
-            said = f"proposed is seq {second.seq}, before the turn whose calls have no result"
-            assert said in "\n".join(shown(app))
+            said = f"proposed is seq {second.seq}, {why}"
+            assert said in " ".join(" ".join(shown(app)).replace("│", " ").split())
         assert app.background_faults == []
     assert main(["fork", str(given.roots[0].path / f"{name}.json"), "--plan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["seq"] == first.seq

@@ -283,7 +283,7 @@ async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings)
     app = explaining(remapped, run_of(given, "index-photos"))
     async with app.run_test(size=(100, 40)) as pilot:
         text = " ".join(page(await read(pilot)).split())
-    assert "then resume (f5) and decide, or fork it after seq 3 (k), before that call." in text
+    assert "then resume (f5) and decide, or fork it after seq 3 (k), before that whole turn" in text
     assert "repair (^e, or the resume itself)" in text
 
 

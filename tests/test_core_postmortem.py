@@ -19,6 +19,7 @@ from refold.app import demo
 from refold.app.demo_runs import KILLED
 from refold.core.errors import RefoldError
 from refold.core.findings import UNPAIRED
+from refold.core.fork_point import propose
 from refold.core.postmortem import DAMAGED, Postmortem, examine_stopped, with_rewritten
 from refold.core.resume import Effect
 from refold.core.rewritten import Rewritten, rewritten_finding
@@ -322,3 +323,23 @@ def test_rewritten_history_stands_at_the_item_whose_bytes_it_begins_in() -> None
                 first = with_rewritten(post, finding, timeline, reader.bytes_at).damage[0]
                 expected = next((item for item, end in enumerate(ends) if end > start), -1)
                 assert first.item == expected, (path.name, start)
+
+
+def test_a_fork_before_a_turn_says_which_results_it_leaves_behind(runs: Path) -> None:
+    """Where a turn has results beside the call without one, the model would ask for all of them again."""
+    post = explain(next(runs.glob("*/runs/index-photos.json")))
+    left = "one result of that turn stays behind, a fork after seq 5 keeps it"
+    assert f"fork it after seq 3 (f), before that whole turn: {left}." in post.verdict.safe
+    fork = next(action for action in post.actions if action.name == "fork")
+    assert (fork.at, fork.left, fork.keeps) == (3, 1, 5)
+    assert fork.writes.endswith(f"; {left}")
+    with RunReader.open(next(runs.glob("*/runs/index-photos.json"))) as reader:
+        point = propose(reader.index_all())
+        assert point is not None
+        assert point.phrase == f"before the turn whose calls have no result; {left}"
+        keeping = reader.timeline.item_at(5)
+        assert keeping is not None
+        assert reader.timeline.is_legal(keeping)
+    alone = explain(next(runs.glob("*/runs/fix-date-parser.json")))
+    assert "fork it after seq 6 (f), before that call." in alone.verdict.safe
+    assert next(action.left for action in alone.actions if action.name == "fork") == 0

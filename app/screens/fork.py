@@ -236,8 +236,8 @@ class ForkScreen(Dialog[Forked | None]):
         if proposed is None or reader is None or proposed.why == LAST or self._item < proposed.item:
             return ""
         if proposed.item == self._item:
-            return f"proposed: {proposed.why}"
-        return f"proposed is seq {reader.timeline.seq(proposed.item)}, {proposed.why}"
+            return f"proposed: {proposed.phrase}"
+        return f"proposed is seq {reader.timeline.seq(proposed.item)}, {proposed.phrase}"
 
     def _draw(self) -> None:
         width = self._pager.width

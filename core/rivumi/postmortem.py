@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from refold.core.fork_point import left_behind
 from refold.core.postmortem import (
     DAMAGED,
     PEEK,
@@ -272,7 +273,18 @@ def _fork(known: KnownSession) -> Action:
         return Action("fork", possible=False, why_not=known.fork_problem or "no event can be forked after")
     taken = "event" if plan.at == 0 else f"{plan.at + 1:,} events"
     writes = f"a new run from the first {taken}, with a clone at {plan.base_sha[:12]}, in {known.directory}"
-    return Action("fork", possible=True, writes=writes, at=plan.at)
+    left = _left_behind(known, plan.at)
+    keeps = known.timeline.legal_fork(known.timeline.items - 1) if left else None
+    if left:
+        writes = f"{writes}; {left_behind(left, keeps)}"
+    return Action("fork", possible=True, writes=writes, at=plan.at, left=left, keeps=keeps)
+
+
+def _left_behind(known: KnownSession, at: int) -> int:
+    """Count the calls that the model made behind a point and that have an end, where others have none."""
+    lives = known.facts.reading.state.calls
+    asked = [(_first(life.requested, life.asked, life.started), life) for life in lives]
+    return sum(moment is not None and moment > at and life.ended is not None for moment, life in asked)
 
 
 def _repair(known: KnownSession) -> Action:

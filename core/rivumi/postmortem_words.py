@@ -16,6 +16,7 @@ from refold.core.verdict import (
     STOPPED,
     Verdict,
     at_work,
+    before_calls,
     names,
     newer,
     short,
@@ -248,15 +249,15 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
     late = " Its time is used up: a resume by its own program now ends it for good." if time_up else ""
     if asked:
         did = "it did" if len(asked) == 1 else "they did"
-        those = "that call" if len(flying) == 1 else "those calls"
-        before = f"{before}, before {those}" if before else ""
+        those = before_calls(flying, fork)
+        before = f"{before}, {those}" if before else ""
         if known.facts.found.original.code == IN_FLIGHT:
             mine = "decide (r) for an agent of your own that takes it over"
-            ways = f"{forking}, before {those}; or {mine}" if forking else mine
+            ways = f"{forking}, {those}; or {mine}" if forking else mine
             start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
             return f"Its own program refuses to resume it, whatever is decided. {start}{ways}."
         if missing:
-            return without_program(missing, flying, forking, f"{resuming} and decide") + late
+            return without_program(missing, flying, fork, f"{resuming} and decide") + late
         start = f"Nobody can say for sure whether {names(asked)} ran: look first whether {did}, then "
         return f"{start}{resuming} and decide{before}.{late}"
     them = "it" if len(flying) == 1 else "them"
@@ -264,7 +265,7 @@ def _safe(known: KnownSession, flying: Sequence[InFlight], by_name: Mapping[Acti
     if missing:
         hands = f"{resuming} goes on after seq {known.plan.last_seq}"
         then = f"{resuming} and decide" if decided else f"{resuming} can be forced" if time_up else hands
-        return without_program(missing, flying, forking, then) + late
+        return without_program(missing, flying, fork, then) + late
     if decided:
         return f"Safe: {resuming}, which asks what becomes of {them}{before}.{late}"
     if time_up:
