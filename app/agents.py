@@ -129,6 +129,8 @@ class RunAgent:
         self.config = config or notes.config or entry.config
         self.directory = _directory(entry, self.run, "" if factory else notes.cwd)
         """Where it is started."""
+        self.workplace = _workplace(entry, run, notes.cwd)
+        """Where relative paths of its calls begin; empty where nothing that was written down says."""
 
     @property
     def _may_be_named(self) -> bool:
@@ -381,6 +383,16 @@ def _directory(entry: AgentEntry, run: Path, noted: str) -> str:
         return entry.cwd
     # Where it worked before; a run that was copied to another machine begins in a new place.
     return noted if noted and os.path.isdir(noted) else str(Path.cwd())  # noqa: PTH112 - it never raises
+
+
+def _workplace(entry: AgentEntry, run: Path, noted: str) -> str:
+    if entry.format in _OF_DIRECTORIES:
+        # Its program gives every run a clone of its own (formats/rivumi.md 1).
+        clone = run / "workspace"
+        return str(clone) if clone.is_dir() else ""
+    if entry.cwd == BESIDE:
+        return str(run.parent)
+    return noted if entry.cwd == HERE else entry.cwd
 
 
 def _answer(command: Sequence[str], directory: str, seconds: float) -> Description:

@@ -199,7 +199,12 @@ def _print(
 
     shown = [] if plan.command is None else [spelled(plan.command)]
     drawn = resume_lines(
-        plan, printer.columns or _COLUMNS, shown=shown, directory=agent.directory, noted=noted or {}
+        plan,
+        printer.columns or _COLUMNS,
+        shown=shown,
+        directory=agent.directory,
+        workplace=agent.workplace,
+        noted=noted or {},
     )
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)

@@ -59,13 +59,14 @@ def told(agent: RunAgent, facts: ResumeFacts, settings: Settings) -> ResumeFacts
     return answered(agent, facts)
 
 
-def explained(reader: RunReader, facts: ResumeFacts, let: Let = as_it_is) -> Postmortem:
+def explained(reader: RunReader, agent: RunAgent, facts: ResumeFacts, let: Let = as_it_is) -> Postmortem:
     """Explain a journal that is indexed to its end.
 
     Raises:
         StoreError: it cannot be read.
     """
-    return examine_stopped(known_of(reader, facts), reader.bytes_at, let)
+    post = examine_stopped(known_of(reader, facts), reader.bytes_at, let)
+    return msgspec.structs.replace(post, workplace=agent.workplace)
 
 
 def remembered(post: Postmortem, rewritten: Finding | None, reader: RunReader) -> Postmortem:
@@ -105,7 +106,7 @@ def explain(
         post = session_postmortem(reader.session, settings, now, let)
         return remembered(post, rewritten, reader), _found(patterns_of_run(reader.session, now))
     agent, facts = facts_from(reader, settings)
-    post = explained(reader, told(agent, facts, settings), let)
+    post = explained(reader, agent, told(agent, facts, settings), let)
     return remembered(post, rewritten, reader), _found(patterns_in(reader, facts))
 
 

@@ -49,6 +49,15 @@ BEYOND: Final[tuple[Key, ...]] = (
         "Go on",
         "again",
     ),
+    Key(
+        "resume.fork",
+        "f",
+        "fork",
+        "Fork instead",
+        "Before the trouble, else at its end; or elsewhere",
+        "Go on",
+        "fork",
+    ),
     Key("resume.take_back", "u", "take_back", "Take the decision back", "", "Go on", "undo"),
     Key(
         "resume.agent",
@@ -76,15 +85,6 @@ BEYOND: Final[tuple[Key, ...]] = (
         "Refold steps back until it ends",
         "Go on",
         "terminal",
-    ),
-    Key(
-        "resume.fork",
-        "f",
-        "fork",
-        "Fork instead",
-        "Before the trouble, else at its end; or elsewhere",
-        "Go on",
-        "fork",
     ),
     Key(
         "resume.copy",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from refold.app.agents import session_agent
 from refold.app.forking import notes_of
 from refold.core.patterns import look_for
@@ -35,7 +37,8 @@ def session_postmortem(
         session.path, repository, settings, noted, manifest=session.manifest, request=request
     )
     known = known_session(session, now=now, problem=agent.problem(), program=agent.why, notes=noted)
-    return explain_session(known, session.bytes_at, let)
+    post = explain_session(known, session.bytes_at, let)
+    return msgspec.structs.replace(post, workplace=agent.workplace)
 
 
 def limits_of_run(session: SessionReader, now: float) -> tuple[Limit, ...]:

@@ -180,6 +180,8 @@ class Postmortem(msgspec.Struct, frozen=True):
     """What is worth knowing about a resume, and stops nothing."""
     left_out: tuple[str, ...] = ()
     """What the salvage that made the run could not take, a line each."""
+    workplace: str = ""
+    """Where relative paths in arguments begin; empty where nothing says."""
 
 
 def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = as_it_is) -> Postmortem:

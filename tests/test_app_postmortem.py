@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from refold.app import demo
+from refold.app.demo_agent import FACTORY
 from refold.app.demo_runs import KILLED
 from refold.app.forking import notes_of
 from refold.app.main import RefoldApp
@@ -162,6 +163,32 @@ async def test_the_keys_lead_to_the_dialogs(given: Settings) -> None:
         screen.listing.go(row_with(screen, "Salvage into a new run"))
         await pilot.press("enter")
         await until(pilot, lambda: any("nothing is damaged" in row for row in shown(app)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_a_call_in_flight_is_shown_with_all_that_it_was_given_and_where_it_works(
+    width: int, given: Settings
+) -> None:
+    path = run_of(given, KILLED)
+    place = str(Path("demo/work").absolute())
+    notes_of(given).update(path, lambda notes: msgspec.structs.replace(notes, agent=FACTORY, cwd=place))
+    app = explaining(given, path)
+    async with app.run_test(size=(width, 24)) as pilot:
+        screen = await read(pilot)
+        rows = page(screen).split("\n")
+        told = rows[row_with(screen, "In flight") : row_with(screen, "What happened last")]
+        assert screen.postmortem is not None
+        (flying,) = screen.postmortem.in_flight
+        assert isinstance(flying.call.input, dict)
+        for value in flying.call.input.values():
+            assert isinstance(value, str)
+            for line in value.strip("\n").split("\n"):
+                assert any(row.rstrip().endswith(line.rstrip()) for row in told), line
+        assert f"itsagentworksin{place}" in "".join("".join(told).split())
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, ResumeScreen) and app.screen.plan is not None)
+        await until(pilot, lambda: any("its agent works in" in row for row in shown(app)))
+        assert any("f fork" in row for row in shown(app))
 
 
 async def fork_point(pilot: Pilot[None], *pressed: str) -> int | None:

@@ -10,7 +10,7 @@ from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.landing import Landing
-from refold.app.present.layout import BLANK, cell, fit, flow, paragraph, spread
+from refold.app.present.layout import BLANK, cell, fit, flow, paragraph, span, spread
 from refold.app.present.raw import RawRows
 from refold.app.present.rows import TimelineRows, argument_cells
 from refold.app.present.status import status_cell
@@ -26,6 +26,8 @@ Target: TypeAlias = Landing | ActionName | None
 
 _TEXT: Final = 2000
 _ARGUMENTS: Final = 8
+_ROWS: Final = 40
+"""Lines of one argument."""
 _ARGUMENT: Final = 40
 _CALLS: Final = 20
 _PLACES: Final = 20
@@ -122,6 +124,8 @@ def postmortem_lines(
     page.text(_with_keys(post.verdict.safe, shown_keys), "strong", indent=0)
     _at_once(page, post.actions, shown_keys)
     _flying(page, post.in_flight)
+    if post.in_flight and post.workplace:
+        page.text(f"its agent works in {post.workplace}: relative paths begin there", "dim")
     _last(page, post, rows)
     _damage(page, post)
     _left_out(page, post)
@@ -205,11 +209,11 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
 def _call(page: _Page, name: str, given: Json, effect: tuple[str, Role], target: Target) -> None:
     """Show a call: its name and what it does, and its arguments beside it or below."""
     named = [Cell(Safe("  ")), cell(name, "call", 60)]
-    many = isinstance(given, dict) and len(given) > 1
-    if not many:
-        named += [Cell(Safe("  ")), *argument_cells(given, _TEXT)]
-    page.add((spread(named, (cell(f"  {effect[0]}", effect[1]),), page.width),), target)
-    if many:
+    right = (cell(f"  {effect[0]}", effect[1]),)
+    beside = [*named, Cell(Safe("  ")), *argument_cells(given, _TEXT)]
+    below = isinstance(given, dict) and (len(given) > 1 or span((*beside, *right)) > page.width)
+    page.add((spread(named if below else beside, right, page.width),), target)
+    if below:
         page.add(_arguments(given, page.width), target)
 
 
@@ -218,9 +222,22 @@ def _arguments(given: Json, width: int) -> Iterator[Line]:
         return
     for name, value in list(given.items())[:_ARGUMENTS]:
         label = (Cell(Safe("    ")), cell(f"{name} ", "dim", 30))
-        yield fit((*label, *argument_cells({"": value}, _TEXT)), width)
+        if isinstance(value, str) and "\n" in value.strip():
+            yield label
+            yield from _text(value, width)
+        else:
+            yield from flow((*label, *argument_cells({"": value}, _TEXT)), width, 6)
     if len(given) > _ARGUMENTS:
         yield fit((cell(f"    and {len(given) - _ARGUMENTS:,} more", "dim"),), width)
+
+
+def _text(value: str, width: int) -> Iterator[Line]:
+    """Give a text of several lines as it was written; of a very long one the record shows the rest."""
+    rows = value.removesuffix("\n").split("\n")
+    for row in rows[:_ROWS]:
+        yield from paragraph(safe.line(row, _TEXT), width, "text", indent=6)
+    if len(rows) > _ROWS:
+        yield fit((cell(f"      and {len(rows) - _ROWS:,} more lines: its record shows them", "dim"),), width)
 
 
 def _last(page: _Page, post: Postmortem, rows: TimelineRows) -> None:

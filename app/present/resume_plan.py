@@ -100,6 +100,7 @@ def resume_lines(
     *,
     shown: Sequence[str] = (),
     directory: str = "",
+    workplace: str = "",
     news: Sequence[str] = (),
     noted: Mapping[str, Decision] = NOTHING_NOTED,
     typed: str = "",
@@ -112,6 +113,7 @@ def resume_lines(
         width: The cells of a line.
         shown: The command that does it, as it is typed; empty where there is none.
         directory: Where it is started.
+        workplace: Where relative paths of its calls begin; empty where nothing says.
         noted: What stands in the notes on a run directory already.
         news: What is noted about the agent for the next time, as phrases.
         typed: What resumes it from a shell with the answers that are asked for; empty where nothing does.
@@ -137,6 +139,9 @@ def resume_lines(
         for number, call in enumerate(plan.calls):
             which = f"#{number + 1} " if len(plan.calls) > 1 else ""
             add(_call(call, which, width, noted=noted.get(call.id)), number)
+            if workplace and call.verdict == "unknown":
+                said = f"its agent works in {workplace}: relative paths begin there"
+                add(flow((cell("    "), cell(said, "dim", _TEXT)), width, 4), number)
     add(_typed(plan, typed, keys, width))
     add(_writes(plan, news, width))
     return Drawn(tuple(lines), tuple(calls))

@@ -154,10 +154,10 @@ class PostmortemScreen(GoingOnScreen):
         reader = reading.reader
         rewritten = await self._lend(reading, lambda: look_back(reader, self._settings))
         agent, facts = await self._lend(reading, lambda: facts_from(reader, self._settings))
-        await self._show(reading, lambda: remembered(explained(reader, facts), rewritten, reader))
+        await self._show(reading, lambda: remembered(explained(reader, agent, facts), rewritten, reader))
         await self._look_for(patterns_in(reader, facts))
         all_facts = await aside(lambda: told(agent, facts, self._settings))
-        await self._show(reading, lambda: remembered(explained(reader, all_facts), rewritten, reader))
+        await self._show(reading, lambda: remembered(explained(reader, agent, all_facts), rewritten, reader))
 
     async def _explain_session(self, reading: Reading, session: SessionReader) -> None:
         from refold.app.session_postmortem import patterns_of_run, session_postmortem

@@ -174,6 +174,7 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
                 width,
                 shown=[spelled(command)] if command else (),
                 directory=agent.directory,
+                workplace=agent.workplace,
                 news=self._prepared.news,
                 noted=self._noted,
                 typed=spelled(self._typed_command()),
