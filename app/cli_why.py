@@ -8,19 +8,23 @@ import shlex
 import msgspec
 
 from refold.app import keys
+from refold.app.agents import agent_of
 from refold.app.bundles import is_bundle, told_path
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
 from refold.app.explaining import explain
+from refold.app.forking import notes_of
 from refold.app.lines import Cell
 from refold.app.present import postmortem as present
 from refold.app.present.reading import reading_of
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe, line
+from refold.app.session_resuming import prepared_session
 from refold.app.settings import Settings
 from refold.app.shell_name import shell_name
+from refold.app.typed_resume import forced_resume, typed_resume
 from refold.core.findings import finding_json
 from refold.core.links import link
 from refold.core.patterns import Patterns
@@ -77,17 +81,35 @@ def _action(post: Postmortem, name: ActionName) -> Action:
 
 
 def _commands(reader: RunReader, settings: Settings, post: Postmortem) -> dict[ActionName, str]:
-    """Give what does on the command line what a key does on the screen, as it can be typed anywhere."""
+    """Give what does on the command line what a key does on the screen, as it can be typed anywhere.
+
+    What a resume has to be told stands in its command, left open where it is not known.
+    """
     run = shell_name(reader.path.absolute(), settings)
     at = [] if (seq := _action(post, "fork").at) is None else ["--at", str(seq)]
     spelled: dict[ActionName, list[str]] = {
-        "resume": ["resume", run],
+        "resume": [*_told_resume(reader, settings, post)[1:]] or ["resume", run],
         "fork": ["fork", run, *at],
         "salvage": ["salvage", run],
         "repair": ["repair", run],
     }
     possible = {action.name for action in post.actions if action.possible}
     return {name: shlex.join(["refold", *words]) for name, words in spelled.items() if name in possible}
+
+
+def _told_resume(reader: RunReader, settings: Settings, post: Postmortem) -> tuple[str, ...]:
+    """Give the command of a resume with all that is asked; empty where nothing is."""
+    plan = post.plan
+    if plan is None or plan.outcome == "accept":
+        return ()
+    path = reader.path.absolute()
+    if reader.session is not None:
+        prepared = prepared_session(path, settings)
+        agent, notes = prepared.agent, prepared.notes
+    else:
+        notes = notes_of(settings).read(path)
+        agent = agent_of(path, reader.format.name, settings, notes)
+    return typed_resume(agent, notes, plan) or forced_resume(agent, notes, plan)
 
 
 def _print(

@@ -180,6 +180,8 @@ class Postmortem(msgspec.Struct, frozen=True):
     """What is worth knowing about a resume, and stops nothing."""
     left_out: tuple[str, ...] = ()
     """What the salvage that made the run could not take, a line each."""
+    plan: ResumePlan | None = None
+    """Of a resume that asks for no more than was decided before."""
     workplace: str = ""
     """Where relative paths in arguments begin; empty where nothing says."""
 
@@ -208,6 +210,7 @@ def examine_stopped(known: Known, peek: Callable[[int, int], bytes], let: Let = 
         position=Position(known.facts.holder, known.facts.lock_known, known.lock_file),
         actions=actions,
         left_out=known.facts.left_out,
+        plan=known.plan,
     )
 
 

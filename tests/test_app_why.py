@@ -19,6 +19,7 @@ from tests.on_screen import settings, until
 from refold.app import cli_why, demo
 from refold.app.cli import main
 from refold.app.cli_commands import COMMANDS
+from refold.app.demo_agent import FACTORY
 from refold.app.main import RefoldApp
 from refold.app.screens.postmortem import PostmortemScreen
 from refold.app.widgets.line_list import GUTTER
@@ -92,10 +93,29 @@ def test_each_command_that_is_named_can_be_typed(
             if action["command"]:
                 program, command, *rest = shlex.split(action["command"])
                 assert (program, command in COMMANDS) == ("refold", True)
+                rest = [f"{word}failed" if word.startswith("--decide=") else word for word in rest]
                 assert main([command, *rest, "--plan"]) in (0, 1)
                 assert "not found" not in capsys.readouterr().err
                 named.add(command)
     assert named == {"resume", "fork", "salvage", "repair"}
+
+
+def test_the_command_of_a_resume_asks_for_all_that_has_to_be_answered(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = tmp_path / "work"
+    demo.make(work, NOW)
+    run = work / "refold" / "runs" / "fix-date-parser.json"
+    given = ["--root", str(run.parent)]
+    assert main(["why", str(run), "--json"]) == 1
+    actions = json.loads(capsys.readouterr().out)["actions"]
+    (command,) = (each["command"] for each in actions if each["name"] == "resume")
+    asked = command.replace("package.module:factory", FACTORY).replace("toolu_04=", "toolu_04=failed")
+    assert asked != command
+    assert "--decide=toolu_04=" in command
+    assert main([*shlex.split(asked)[1:], "--plan", *given]) == 0, capsys.readouterr()
+    main(["why", str(run)])
+    assert f"       {command}\n" in capsys.readouterr().out
 
 
 def test_the_exit_code_says_whether_something_is_unsure(

@@ -109,6 +109,7 @@ def explain_session(
         actions=actions,
         against=tuple(reason.message for reason in known.plan.reasons),
         notes=known.plan.notes,
+        plan=known.plan,
     )
 
 
