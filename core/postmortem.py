@@ -72,9 +72,9 @@ class InFlight(msgspec.Struct, frozen=True):
         if self.elsewhere:
             return self.elsewhere
         if self.effect == "read":
-            return "no result; it only reads, a resume runs it again"
+            return "no result; it reads only, a resume runs it again"
         if self.effect == "idempotent":
-            return "no result; running it twice is as good as once, a resume runs it again"
+            return "no result; it is idempotent, a resume runs it again"
         return "outcome unknown: it may have run without a result"
 
     def through(self, let: Let) -> InFlight:

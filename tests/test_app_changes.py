@@ -412,7 +412,7 @@ def test_state_says_of_a_fresh_fork_that_nothing_ran_yet(tmp_path: Path) -> None
         story.assistant(2, 0, story.call("c1", "read_file", path="a.py")),
     ]
     for more, words in (
-        ([], "ψ a fork that nobody has gone on with yet, with 1 call of its parent open"),
+        ([], "ψ a fork that nobody has gone on with yet, with 1 call of its parent pending"),
         ([story.result(3, "c1", "x")], "✗ end of file: no terminal record"),
     ):
         with RunReader.open(story.write(tmp_path / "fork.json", [*lines, *more])) as reader:

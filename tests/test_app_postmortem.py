@@ -105,7 +105,7 @@ async def test_from_a_run_and_back_to_the_record_of_a_line(given: Settings) -> N
         await pilot.press("d")
         screen = await read(pilot)
         assert "replace_text (dates/parser.py) was in flight" in page(screen)
-        assert "may change something" in page(screen)
+        assert "effect unknown" in page(screen)
         screen.listing.go(row_with(screen, "may have run without a result"))
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is run)
@@ -334,7 +334,7 @@ async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Se
             assert heading in page(screen)
         assert "outcome unknown: it may have run without a result" in page(screen)
         assert "session.json and the log end at the same event" in page(screen)
-        screen.listing.move(row_with(screen, "changes something"))
+        screen.listing.move(row_with(screen, "writes"))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
 

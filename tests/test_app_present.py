@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from refold.app import safe
 from refold.app.lines import Line, cells, plain
 from refold.app.present import landing, units
 from refold.app.present.clip import clip
+from refold.app.present.effects import effect_words
 from refold.app.present.find import Hunt
 from refold.app.present.json_text import json_lines
 from refold.app.present.landing import Landing
@@ -28,6 +30,7 @@ from refold.app.present.rows import TimelineRows
 from refold.app.present.ruler import TimeScale, cells_by_count, fraction_of_row, row_of_fraction
 from refold.app.present.state import state_lines
 from refold.core.records import Json
+from refold.core.resume import Effect
 from refold.core.search import text_pattern
 from refold.core.store.reader import RunReader
 
@@ -307,7 +310,7 @@ class TestState:
     def test_open_calls(self, tmp_path: Path) -> None:
         reading = told(tmp_path, story.fix_add())
         shown = state_of(reading, 7)
-        assert "1 of 2 unanswered so far" in shown
+        assert "1 of 2 calls so far" in shown
         assert "▸   ✓ read_file  test_calc.py" in shown
         assert "  · run  pytest -q" in shown
         assert "result at seq 6" in shown
@@ -315,7 +318,7 @@ class TestState:
 
     def test_a_call_without_any_result(self, tmp_path: Path) -> None:
         shown = state_of(told(tmp_path, story.fix_add()), 12)
-        assert "1 of 1 unanswered: outcome unknown" in shown
+        assert "1 of 1 call: outcome unknown" in shown
         assert "  ? replace_text  calc.py" in shown
 
     def test_limits(self, tmp_path: Path) -> None:
@@ -638,3 +641,13 @@ def test_a_word_that_begins_a_cell_is_not_broken_where_a_line_ends() -> None:
     ]
     glued = flow((cell("path/"), cell("name-that-is-longer")), 10, 2)
     assert [plain(line) for line in glued] == ["path/name-", "  that-is-", "  longer"]
+
+
+def test_every_effect_has_one_word_and_a_run_directory_keeps_its_own() -> None:
+    assert {effect: effect_words(effect) for effect in get_args(Effect)} == {
+        "read": "reads only",
+        "idempotent": "idempotent",
+        "write": "writes",
+        "unknown": "effect unknown",
+    }
+    assert effect_words("modify_execute") == "modify_execute"

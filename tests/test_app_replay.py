@@ -162,7 +162,7 @@ def test_state_at_a_sequence_and_its_text(refold: Any) -> None:
     assert state["differences"] == []
     assert json.loads(refold("state", run, "--at", "#15", "--json")[1])["state"] == state
     text = refold("state", run, DATA / "16-pending-approval", DATA / "09-manifest-behind-one")[1].decode()
-    assert "open check-1  started at 20, no end: may have changed something  verification:check-1" in text
+    assert "open check-1  started at 20, no end: outcome unknown  verification:check-1" in text
     assert (
         "✗ end of the log: no event says that the run ended, 1 call without an end: outcome unknown" in text
     )
@@ -179,7 +179,7 @@ def test_the_text_of_a_state_tells_as_much_as_that_of_a_journal(refold: Any) -> 
         "phase        running",
         "tokens       2,003 in (200 cached) · 80 out",
         "2 calls, 1 ended",
-        "open replace_text  started at 14, no end: may have changed something",
+        "open replace_text  started at 14, no end: outcome unknown",
         "approvals    2 answered, 0 not",
         "✓ events and manifest agree",
         "written? calc.py",

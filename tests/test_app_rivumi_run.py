@@ -142,7 +142,7 @@ async def test_problems_and_turns_are_reached_by_keys(tmp_path: Path) -> None:
         await seen.press("right_curly_bracket")
         assert seen.seq == 14
         await seen.press("1")
-        await seen.pane_says("tool.started", "call replace_text", "no end is recorded: it may")
+        await seen.pane_says("tool.started", "call replace_text", "no end is recorded: outcome")
         await seen.press("left_square_bracket")
         assert seen.seq == 10
         await seen.press("5")

@@ -226,7 +226,7 @@ def test_what_a_tool_does_decides_what_is_safe(runs: Path) -> None:
     assert reads.verdict.safe == (
         "Safe: resume (r) runs replace_text (dates/parser.py) again, which changes nothing twice."
     )
-    assert reads.in_flight[0].outcome.startswith("no result; it only reads")
+    assert reads.in_flight[0].outcome.startswith("no result; it reads only")
 
 
 def test_a_held_run_is_not_to_be_resumed(runs: Path, tmp_path: Path) -> None:

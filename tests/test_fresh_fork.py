@@ -79,7 +79,7 @@ def test_a_call_that_a_fork_begins_with_did_not_run_in_it(
     assert "it may have run" not in plan
     state = said(capsys, "state", "again")
     assert "outcome unknown" not in state
-    assert "1 of 1 unanswered so far" in state
+    assert "1 of 1 call so far" in state
     assert "no result yet: not run here" in said(capsys, "show", "again@20")
     # What changes something is still asked about: it would be done a second time.
     capsys.readouterr()
@@ -121,7 +121,7 @@ def test_where_somebody_took_the_lock_the_call_may_have_run(
     assert "outcome unknown: it may have run without a result" in why
     assert "not run in this fork" not in why
     assert "OUTCOME UNKNOWN" in said(capsys, "resume", "again", "--plan")
-    assert "1 of 1 unanswered: outcome unknown" in said(capsys, "state", "again")
+    assert "1 of 1 call: outcome unknown" in said(capsys, "state", "again")
 
 
 def _json(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -40,7 +40,7 @@ _NAMES: Final[dict[str, str]] = {
     "cache_read_tokens": "cache read",
     "cache_create_tokens": "cache write",
     "base_sha": "commit",
-    "open_calls": "open calls",
+    "open_calls": "pending calls",
     "system_hash": "system prompt",
     "tools_hash": "tool set",
     "thinking_mode": "thinking",

@@ -130,7 +130,7 @@ def _pending(plan: AnyForkPlan, width: int) -> Iterator[Line]:
         yield fit((name, cell("  "), *argument_cells(call.input, 120)), width)
     if len(plan.pending) > _SHOWN_CALLS:
         yield (cell(f"  ⋯ {units.plural(len(plan.pending) - _SHOWN_CALLS, 'more call')}", "dim"),)
-    told = "they have no result yet: a resume asks about each that may change something"
+    told = "they have no result yet: a resume asks about each that writes, or whose effect is unknown"
     if not isinstance(plan, ForkPlan):
         told = "they have no result and are not run; the model is to ask again"
     yield from flow(

@@ -67,7 +67,10 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
         "a reply of the model and its calls, counted from 1; what a journal calls iteration counts from 0.",
     ),
     ("seq", "the sequence number of a record, as the journal itself counts."),
-    ("state", "what the records up to the cursor fold to: the conversation, the counters, the open calls."),
+    (
+        "state",
+        "what the records up to the cursor fold to: the conversation, the counters, the pending calls.",
+    ),
     ("damage", "a place that cannot be read. It is a row of its own, and what is good around it is shown."),
     (
         "torn tail",
@@ -76,6 +79,22 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
     (
         "recovered",
         "a record that stands where no reader of the journal looks; shown, but not part of the state.",
+    ),
+    (
+        "pending",
+        "a call without a result yet, at the record under the cursor, or in a fork in which it did not run.",
+    ),
+    (
+        "in flight",
+        "a pending call at the end of a run that stopped. It was asked for here, and may have run.",
+    ),
+    (
+        "effect",
+        "what a tool does: reads only, idempotent (twice is as good as once), writes; unknown is as that.",
+    ),
+    (
+        "decision",
+        "what you say of a call in flight: rerun, done, or failed: the model is told so, it may have run.",
     ),
     (
         "outcome unknown",

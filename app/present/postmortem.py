@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
+from refold.app.present.effects import EFFECTS
 from refold.app.present.landing import Landing
 from refold.app.present.layout import BLANK, cell, fit, flow, paragraph, span, spread
 from refold.app.present.raw import RawRows
@@ -32,12 +33,6 @@ _ARGUMENT: Final = 40
 _CALLS: Final = 20
 _PLACES: Final = 20
 _DEEP: Final = 4
-_EFFECTS: Final[Mapping[str, tuple[str, Role]]] = {
-    "read": ("only reads", "good"),
-    "idempotent": ("as good twice as once", "good"),
-    "write": ("changes something", "problem"),
-    "unknown": ("may change something", "warn"),
-}
 _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
     "resume": ("postmortem.resume", "Resume"),
     "fork": ("postmortem.fork", "Fork before the trouble"),
@@ -195,7 +190,7 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
     page.heading("In flight" if here else "Pending", units.plural(len(flying), "call"))
     for each in flying[:_CALLS]:
         target = Landing(each.seq)
-        _call(page, each.call.name, each.call.input, _EFFECTS[each.effect], target)
+        _call(page, each.call.name, each.call.input, EFFECTS[each.effect], target)
         page.text(
             each.outcome,
             "dim" if each.said or each.withheld or each.effect in ("read", "idempotent") else "problem",

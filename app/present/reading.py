@@ -478,7 +478,7 @@ class Reading(ReadingChanges):
 
 def fresh(calls: int, *, is_fork: bool) -> str:
     """Say that nothing was done in a run since it was made, and how many calls it begins with."""
-    open_ = f", with {units.plural(calls, 'call')} of its parent open" if calls else ""
+    open_ = f", with {units.plural(calls, 'call')} of its parent pending" if calls else ""
     return f"ψ a fork that nobody has gone on with yet{open_}" if is_fork else f"· nothing ran yet{open_}"
 
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
+from refold.app.present.effects import effect_words
 from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
@@ -328,7 +329,7 @@ def _call(call: PlannedCall, number: str, width: int, *, noted: Decision | None 
     which = cell(f"  {number}", "dim")
     name = cell(call.name or "unnamed tool", "call", 60)
     left = (which, name, cell("  "), *argument_cells(call.input, 120)[:1])
-    effect = "effect unknown" if call.effect == "unknown" else call.effect
+    effect = effect_words(call.effect)
     right = (cell(f"  {effect:<15}", "dim"), cell(f"{word:<18}", role))
     if span(right) + span((which, name)) + 8 <= width:
         yield spread(left, right, width)

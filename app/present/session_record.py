@@ -137,7 +137,7 @@ def _life(timeline: EventTimeline, life: Life, here: int, width: int) -> Iterato
         )
         before, last = item, past
     if now.open:
-        said = "it may have changed something, or not" if now.uncertain else "it only reads"
+        said = "outcome unknown" if now.uncertain else "it reads only"
         yield from flow((cell(f"  no end is recorded: {said}", "warn"),), width, 2)
 
 

@@ -117,7 +117,7 @@ def _calls(now: EventsState, past: EventsState | None, width: int) -> Iterator[L
     yield from _row("calls", text, width, changed=changed)
     for call in now.open_calls[:_MOST]:
         role: Role = "problem" if call.uncertain else "warn"
-        said = "may have changed something" if call.uncertain else "only reads"
+        said = "outcome unknown" if call.uncertain else "reads only"
         yield from _call("open", call, f"started at {call.started}, no end: {said}", role, width)
     for call in unsure[-_MOST:]:
         yield from _call("unsure", call, f"{settled(call)}, seq {call.ended}", "warn", width)

@@ -235,7 +235,8 @@ def _calls(now: Moment, before: Moment | None, since: Since, width: int, *, held
         return
     waiting = [call for call in now.calls if not call.answered]
     lost = not held and any(call.later is None for call in waiting)
-    summary = f"{len(waiting):,} of {len(now.calls):,} unanswered{': outcome unknown' if lost else ' so far'}"
+    stand = ": outcome unknown" if lost else " so far"
+    summary = f"{len(waiting):,} of {units.plural(len(now.calls), 'call')}{stand}"
     same = before is None or before.calls == now.calls
     role: Role = "warn" if lost else "text"
     yield _row("pending", (cell(summary, role),), width, "" if same else "mark", since.pending)

@@ -29,7 +29,7 @@ from refold.core.rivumi.snapshot import Snapshot
 from refold.core.rivumi.verdict import Verdict, ended_unrecorded, verdict
 
 Standing: TypeAlias = Literal["uncertain", "read", "not_started", "unseen"]
-"""uncertain: it may have run. read: it was started, and only reads. not_started: the model asked for it, and
+"""uncertain: it may have run. read: it was started, and reads only. not_started: the model asked for it, and
 it never began. unseen: it ended, and the conversation does not have its result."""
 
 _NAMELESS: Final = "unknown"
@@ -177,7 +177,7 @@ def _require_decisions(
 
 _STANDS: Final[Mapping[Standing, str]] = {
     "uncertain": "may have run: no end of it is recorded",
-    "read": "was started, and only reads",
+    "read": "was started, and reads only",
     "not_started": "was asked for and never started",
     "unseen": "ended, and the conversation does not have its result",
 }

@@ -36,7 +36,7 @@ _OVER: Final = "wall_time"
 _ASKED: Final = OF_CALLS | {_OVER}
 _WHY: Final[Mapping[Standing, str]] = {
     "uncertain": "no end of it is recorded: it may have run, and nobody can know",
-    "read": "it was started and only reads; the model waits for its result",
+    "read": "it was started and reads only; the model waits for its result",
     "not_started": "the model asked for it, and it never began",
     "unseen": "it ended, but its result is not in the conversation",
 }

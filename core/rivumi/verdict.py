@@ -238,7 +238,7 @@ def _effects(case: _Case, state: EventsState, manifest: Manifest, origin: Inheri
             case.ask("uncertain_effect", f"{call.id} ({call.name}) was started, and no end of it is recorded")
             case.uncertain.append(call)
         else:
-            case.ask("open_read", f"{call.id} ({call.name}) was started; it only reads and can run again")
+            case.ask("open_read", f"{call.id} ({call.name}) was started; it reads only and can run again")
     pending = "" if manifest.pending is None else manifest.pending.action_id
     lives = {call.id: call for call in state.calls}
     open_ids = {call.id for call in state.open_calls}
