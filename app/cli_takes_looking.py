@@ -20,9 +20,10 @@ def _open(parser: Parser) -> None:
 def _ls(parser: Parser) -> None:
     parser.description = (
         "List the runs, newest first.\n\n"
-        "Words match id, name and prompt; status: resume: agent: model: tool: text: error: problem: fork:\n"
-        "after: before: star: tag: name: note: narrow; a comma is 'any of', a leading - negates, quotes\n"
-        "keep phrases. resume:yes are the runs that can go on. The full screen filters with the same words."
+        "Words match id, name and prompt; status: resume: uncertain: agent: model: tool: text: error:\n"
+        "problem: fork: after: before: star: tag: name: note: narrow; a comma is 'any of',\n"
+        "a leading - negates, quotes keep phrases. resume:yes are the runs that can go on,\n"
+        "uncertain:yes those that stopped with a call that may have run. The full screen filters so too."
     )
     parser.epilog = """\
 examples:

@@ -144,11 +144,11 @@ def _runs(runs: Iterable[RunSummary]) -> Iterator[Check]:
             newer.append(run.id)
         elif run.damaged:
             damaged.append(run.id)
-        if run.torn:
+        if run.torn and run.status != "unreadable":
             torn.append(run.id)
         if is_exposed(run.path):
             exposed.append(run.id)
-        waiting += run.status == "crashed" and bool(run.in_flight)
+        waiting += bool(run.uncertain)
     if not total:
         yield Check("runs", "remark", "there are no runs yet", "'refold demo' makes some to look at")
     if exposed:
@@ -176,9 +176,9 @@ def _runs(runs: Iterable[RunSummary]) -> Iterator[Check]:
         said = f"{units.plural(len(torn), 'run')} ended in the middle of a record: {_some(torn)}"
         yield Check("runs", "remark", said, "a resume repairs the end first; so does 'refold repair RUN'")
     if waiting:
-        said = f"{units.plural(waiting, 'run')} died with calls in flight"
+        said = f"{units.plural(waiting, 'run')} stopped with calls in flight: nobody can say whether they ran"
         yield Check(
-            "runs", "remark", said, "'refold ls status:crashed' lists them; d in the list says what is safe"
+            "runs", "remark", said, "'refold ls uncertain:yes' lists them; d in the list says what is safe"
         )
     if total and not (exposed or unreadable or damaged):
         yield Check("runs", "fine", f"{units.plural(total, 'run')}: all can be read, by their owner only")

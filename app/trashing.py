@@ -48,7 +48,14 @@ def plans_for(runs: Iterable[RunSummary], forks: Mapping[str, Sequence[str]]) ->
     """
     around = Around()
     for run in runs:
-        yield Moving(run, plan_for(Path(run.path), kept=run.kept, forks=forks.get(run.id, ()), around=around))
+        plan = plan_for(
+            Path(run.path),
+            kept=run.kept,
+            forks=forks.get(run.id, ()),
+            uncertain=run.uncertain,
+            around=around,
+        )
+        yield Moving(run, plan)
 
 
 def fork_ids(every: Iterable[RunSummary], going: Iterable[RunSummary]) -> dict[str, list[str]]:

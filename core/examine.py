@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from refold.core.errors import BadRecord
 from refold.core.explain import where_it_fails
-from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
+from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before, remedy_for
 from refold.core.formats import Columns, Decoder
 from refold.core.formats.journal import NEUTRAL_VERSION
 from refold.core.journal_text import is_blank
@@ -349,7 +349,7 @@ class Examination:
             place.start,
             place.end,
             message,
-            entry.remedy,
+            remedy_for(found.code, allowed),
             allowed,
         )
 

@@ -46,6 +46,7 @@ KEYS: Final = {
     "tool": "tool:read_file",
     "text": 'text:"no such file"',
     "resume": "resume:yes",
+    "uncertain": "uncertain:yes",
     "error": "error:yes",
     "problem": "problem:yes or problem:glued",
     "after": "after:2026-07-24, after:14:30 or after:2d",
@@ -191,6 +192,11 @@ def _tool(term: Term) -> Test:
     return lambda summary, _: any(value in tool.casefold() for tool in summary.tools for value in values)
 
 
+def _uncertain(term: Term) -> Test:
+    wanted = yes_or_no(term)
+    return lambda summary, _: bool(summary.uncertain) in wanted
+
+
 def _resume(term: Term) -> Test:
     wanted = yes_or_no(term)
     return lambda summary, _: summary.can_be_resumed in wanted
@@ -264,6 +270,7 @@ _BY_KEY: Final[dict[str, Callable[[Term], Test]]] = {
     "model": _model,
     "tool": _tool,
     "resume": _resume,
+    "uncertain": _uncertain,
     "error": _error,
     "problem": _problem,
     "fork": _fork,

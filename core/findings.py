@@ -54,6 +54,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 _FORK = "fork at the last sequence before it, or salvage the good records"
+_NO_FORK = "no fork can stand before it; refold salvage RUN --plan says whether records can be saved"
 _RAW = "its bytes are kept and shown as they are"
 
 CODES: dict[str, Code] = {
@@ -143,6 +144,12 @@ LEFT_BY_A_CRASH: Final = frozenset({"E_TORN_TAIL", "E_NO_FINAL_NL"})
 
 UNPAIRED: Final = frozenset({"E_CALL_UNANSWERED", "E_TOOL_ORPHAN", "E_TOOL_DUP"})
 """Calls and results in the middle of a run that are no pairs: the original folds them, a model may refuse."""
+
+
+def remedy_for(code: str, allowed: Allowed) -> str:
+    """Say what to do about a finding; no fork is advised where none can stand before it."""
+    remedy = CODES[code].remedy
+    return remedy if allowed.fork_to is not None else remedy.replace(_FORK, _NO_FORK)
 
 
 def is_damage(code: str) -> bool:

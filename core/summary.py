@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from refold.core.formats.names import keeps_directories
 from refold.core.keeping import NOTHING, Kept
 from refold.core.prices import SEVERAL, Bill, Price, Spent, bill
 from refold.core.records import Json
@@ -17,6 +18,8 @@ _MAY_GO_ON: Final[frozenset[StatusName]] = frozenset(
     {"ready", "suspended", "crashed", "failed", "cancelled", "budget", "max-iterations"}
 )
 """Statuses of runs that nobody holds, and that have begun and not completed."""
+_WITHHELD: Final[frozenset[StatusName]] = frozenset({"budget", "max-iterations"})
+"""Statuses of runs that were stopped before their last calls were allowed to run."""
 
 
 class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -90,6 +93,17 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def parent(self) -> str:
         """The id of the run that it was forked from: as it records it, else as it is noted; else empty."""
         return self.fork_of or self.kept.fork_of
+
+    @property
+    def withheld(self) -> bool:
+        """Whether its open calls were never allowed to run; those of a run directory were started."""
+        return self.status in _WITHHELD and not keeps_directories(self.format)
+
+    @property
+    def uncertain(self) -> tuple[str, ...]:
+        """The names of the calls that may have run without a result, of a run that has stopped."""
+        stopped = self.status in _MAY_GO_ON and self.status != "ready"
+        return self.in_flight if stopped and not self.withheld else ()
 
     @property
     def can_be_resumed(self) -> bool:

@@ -30,7 +30,7 @@ from refold.core.columns import (
     place_of,
 )
 from refold.core.errors import CorruptJournal, EmptyJournal, FoldError
-from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before
+from refold.core.findings import CODES, Allowed, Finding, blocks_resume, forks_before, remedy_for
 from refold.core.state import Counters
 
 _STRIDES = 4
@@ -397,6 +397,7 @@ class Timeline:
         said = not mark.reason or mark.reason.startswith(entry.meaning)
         message = (mark.reason or entry.meaning) if said else f"{entry.meaning}: {mark.reason}"
         line = self.columns.line[mark.item] if mark.item < self.items else 0
+        allowed = self.allowed(mark.item, code)
         return Finding(
             code=code,
             severity=entry.severity,
@@ -405,8 +406,8 @@ class Timeline:
             start=mark.start,
             end=mark.end,
             message=message,
-            remedy=entry.remedy,
-            allowed=self.allowed(mark.item, code),
+            remedy=remedy_for(code, allowed),
+            allowed=allowed,
         )
 
     def allowed(self, item: int, code: str) -> Allowed:

@@ -110,7 +110,14 @@ class TrashRefused(Refused):
         self.plan = plan
 
 
-def plan_trash(found: Found, *, suffix: str, kept: Kept = NOTHING, forks: Sequence[str] = ()) -> TrashPlan:
+def plan_trash(
+    found: Found,
+    *,
+    suffix: str,
+    kept: Kept = NOTHING,
+    forks: Sequence[str] = (),
+    uncertain: Sequence[str] = (),
+) -> TrashPlan:
     """Plan to move a run.
 
     Args:
@@ -118,8 +125,13 @@ def plan_trash(found: Found, *, suffix: str, kept: Kept = NOTHING, forks: Sequen
         suffix: What makes the name of the entry one of its own.
         kept: What is noted about the run.
         forks: The ids of the runs that were forked from it.
+        uncertain: The names of its calls that may have run without a result.
     """
     remarks: list[str] = []
+    if uncertain:
+        named = ", ".join(uncertain[:3]) + (f" and {len(uncertain) - 3} more" if len(uncertain) > 3 else "")
+        it = "it" if len(uncertain) == 1 else "they"
+        remarks.append(f"it stopped with {named} in flight: only this run says that {it} may have run")
     if kept.star:
         remarks.append("it is starred")
     if kept.name or kept.tags or kept.note or kept.records:

@@ -84,7 +84,7 @@ def test_damage_and_what_a_crash_leaves(given: Settings) -> None:
         "1 run is damaged: corrupt-interior-line": "warning",
         "1 run of a newer version: version-99": "remark",
         "1 run ended in the middle of a record: torn-tail-partial": "remark",
-        "2 runs died with calls in flight": "remark",
+        "2 runs stopped with calls in flight: nobody can say whether they ran": "remark",
     }
     assert report.statuses["crashed"] == 2
     assert report.problems["E_TORN_TAIL"] == 1
@@ -177,3 +177,13 @@ def test_names_from_the_disk_are_text(given: Settings, capfd: pytest.CaptureFixt
     out = capfd.readouterr().out
     assert code == 1
     assert not set(out) & set("\x1b\x07")
+
+
+def test_of_what_cannot_be_read_no_resume_is_promised(given: Settings) -> None:
+    path = given.roots[0].path / "heap.json"
+    path.write_bytes(b"\0" * 12 + b"\n" + b"\0" * 9)
+    path.chmod(0o600)
+    report = look_over(given, proc=proc(given.config_file.parent))
+    said = [f"{check.sentence} {check.remedy}" for check in report.checks if check.area == "runs"]
+    assert any("cannot be read: heap" in each for each in said)
+    assert not any("a resume mends" in each for each in said)

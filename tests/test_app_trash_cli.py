@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests.test_app_fork_cli import refold as refold
 from tests.test_app_fork_cli import runs as runs
 from tests.test_core_trash import without_changes
 
+from refold.app import demo
+from refold.app.cli import main
 from refold.core.keeping import TRASH
 from refold.core.store.lock import RunLock
 from refold.core.store.notes import NotesStore
@@ -241,3 +244,18 @@ def test_a_trash_that_cannot_be_looked_into_is_said(
         assert what in answer.err
         assert remedy in answer.err
     assert remedy in at("doctor").out
+
+
+def test_what_stopped_with_a_call_that_may_have_run_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However it stopped, the run alone says that the call may have run."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    demo.make(tmp_path, datetime(2026, 7, 24, 12, 0, tzinfo=UTC))
+    warned = "in flight: only this run says that it may have run"
+    for run, tool in (("index-photos", "tag"), ("fix-date-parser -fork:yes", "replace_text")):
+        assert main(["prune", "--larger-than", "1", *run.split()]) == 0
+        assert f"it stopped with {tool} {warned}" in capsys.readouterr().out, run
+    for run in ("crawl-docs", "translate-strings"):
+        assert main(["prune", "--larger-than", "1", *run.split()]) == 0
+        assert warned not in capsys.readouterr().out, run

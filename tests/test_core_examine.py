@@ -521,3 +521,16 @@ def test_what_json_writes_without_a_repeat_has_no_remark(value: dict[str, object
 def test_any_bytes_can_be_looked_at(line: bytes) -> None:
     for remark in remarks(line, WIRE):
         assert 0 <= remark.start < remark.end <= len(line)
+
+
+def test_no_fork_is_advised_where_none_can_stand_before_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(b"\0" * 12 + b"\n" + b"\0" * 9 + b"\n")
+    with RunReader.open(path) as reader:
+        reader.index_all()
+        found = [*examine(reader), *reader.timeline.findings]
+    broken = [finding for finding in found if finding.code == "E_NUL_RUN"]
+    assert len(broken) >= 2
+    for finding in broken:
+        assert finding.allowed.fork_to is None
+        assert finding.remedy.startswith("no fork can stand before it")

@@ -74,6 +74,8 @@ def fault_of(text: str) -> FilterError | None:
         "tool:bash,shell",
         "resume:yes",
         "-resume:no",
+        "uncertain:no",
+        "-uncertain:yes",
         "error:yes",
         "-error:no",
         "problem:yes",
@@ -210,6 +212,17 @@ def test_what_can_be_resumed_has_begun_and_stopped_before_its_end(status: Status
     stopped = status not in {"running", "completed", "unreadable", "empty", "newer"}
     assert matches("resume:yes", run) == stopped
     assert not matches("resume:yes", msgspec.structs.replace(run, barred="its records do not fold"))
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_call_may_have_run_in_every_run_that_stopped_with_it(status: StatusName) -> None:
+    """However it stopped: but not where nothing ran yet, or where the stop kept the call from running."""
+    run = RunSummary(id="x", path="/x", status=status, format="refold", in_flight=("send_mail",))
+    sure = {"running", "ready", "completed", "unreadable", "empty", "newer"}
+    assert matches("uncertain:yes", run) == (status not in sure | {"budget", "max-iterations"})
+    assert not matches("uncertain:yes", msgspec.structs.replace(run, in_flight=()))
+    started = msgspec.structs.replace(run, format="rivumi")
+    assert matches("uncertain:yes", started) == (status not in sure)
 
 
 def test_a_run_that_cannot_be_read_is_a_problem() -> None:

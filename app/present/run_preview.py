@@ -11,7 +11,7 @@ from refold.app.lines import Cell, Line, Role
 from refold.app.present.kept import kept_cells
 from refold.app.present.layout import cell, fit, span
 from refold.app.present.run_list import Forks
-from refold.app.present.runs import created, damaged_places, middle, moment, updated, withheld
+from refold.app.present.runs import created, damaged_places, middle, moment, updated
 from refold.app.present.status import status_cell
 from refold.app.present.units import plural, short, size
 from refold.app.safe import Safe
@@ -139,7 +139,7 @@ def _in_flight(run: RunSummary, width: int) -> Iterator[Line]:
     role: Role = "warn"
     if run.status == "running":
         outcome, role = "no result yet", "dim"
-    elif withheld(run):
+    elif run.withheld:
         label, outcome = "Withheld", "the run stopped before this was allowed to run"
     elif run.status == "ready":
         label, outcome, role = "Pending", "asked for in its parent; no result in this fork", "text"

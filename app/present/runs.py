@@ -17,7 +17,6 @@ from refold.app.present.run_list import RunList, meant
 from refold.app.present.status import status_cell
 from refold.app.present.units import ago, plural, short, size
 from refold.app.safe import Safe
-from refold.core.formats.names import keeps_directories
 from refold.core.prices import amount
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, bill_of
@@ -38,8 +37,6 @@ _SAID_BY_STATUS: Final[Mapping[str, frozenset[str]]] = {
     "unreadable": frozenset({"E_NO_META", "E_NOT_REGULAR", "E_PERM"}),
 }
 """Codes that say no more than the status does: they are not counted beside it."""
-_WITHHELD: Final = frozenset({"budget", "max-iterations"})
-"""Statuses of runs that were stopped before their last calls were allowed to run."""
 _BLIND: Final = frozenset({"unreadable", "empty", "newer"})
 """Statuses of runs that have no counters."""
 
@@ -272,11 +269,6 @@ def _glyph_and_word(text: Safe, role: Role) -> Line:
     return (Cell(Safe(text[:1]), role), Cell(Safe(text[1:2])), Cell(Safe(text[2:]), role))
 
 
-def withheld(run: RunSummary) -> bool:
-    """Say whether its open calls were never allowed to run; those of Rivumi were started."""
-    return run.status in _WITHHELD and not keeps_directories(run.format)
-
-
 def damaged_places(run: RunSummary) -> int:
     """Count what is damaged, without what the status says already."""
     said = _SAID_BY_STATUS.get(run.status, frozenset())
@@ -288,7 +280,7 @@ def _pending(run: RunSummary) -> Cell | None:
     if not run.in_flight:
         return None
     # Nothing runs in a fork that nobody has gone on with.
-    word = "withheld" if withheld(run) else "pending" if run.status == "ready" else "in flight"
+    word = "withheld" if run.withheld else "pending" if run.status == "ready" else "in flight"
     return Cell(Safe(f"{len(run.in_flight)} {word}"), "warn" if run.status == "crashed" else "dim")
 
 

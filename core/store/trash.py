@@ -86,6 +86,7 @@ def plan_for(
     *,
     kept: Kept = NOTHING,
     forks: Sequence[str] = (),
+    uncertain: Sequence[str] = (),
     suffix: str | None = None,
     around: Around | None = None,
 ) -> TrashPlan:
@@ -95,11 +96,14 @@ def plan_for(
         path: The run.
         kept: What is noted about it.
         forks: The ids of the runs that were forked from it.
+        uncertain: The names of its calls that may have run without a result.
         suffix: What makes the name of the entry one of its own; random if left out.
         around: What is known already of what lies around, where many runs are planned for.
     """
     found = look(path, around or Around())
-    return plan_trash(found, suffix=suffix or os.urandom(4).hex(), kept=kept, forks=forks)
+    return plan_trash(
+        found, suffix=suffix or os.urandom(4).hex(), kept=kept, forks=forks, uncertain=uncertain
+    )
 
 
 def look(path: Path, around: Around) -> Found:
