@@ -33,7 +33,9 @@ _HIDE_CURSOR: Final = "\x1b[?25l"
 _SLICE: Final = 0.001
 _PATIENCE: Final = 0.03
 """Seconds that a short run may take to be read before anything of it is painted."""
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_WAITING: Final = (signal.SIGTSTP,)
+"""What must wait until the screen is there, which gives the terminal back before it stops."""
 _WORDS: Final = {"bold": "1", "dim": "2", "underline": "4", "reverse": "7"}
 _ANSI: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
@@ -44,6 +46,12 @@ class FirstRows:
     def __init__(self) -> None:
         self.taken = False
         """The screen has the terminal, and gives it back."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WAITING)
+
+    def take(self) -> None:
+        """Leave the rows to the screen, or to nobody."""
+        self.taken = True
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITING)
 
 
 @contextlib.contextmanager
@@ -64,6 +72,7 @@ def painted(reader: RunReader, settings: Settings) -> Iterator[FirstRows | None]
     finally:
         if not rows.taken:
             _write(_LEAVE)
+            rows.take()
             for number, handler in before.items():
                 signal.signal(number, handler)
 

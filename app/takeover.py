@@ -15,10 +15,12 @@ def driver_onto(rows: FirstRows) -> type[Driver]:
     """
 
     class Onto(LinuxDriver):
+        def start_application_mode(self) -> None:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+            rows.take()
+
         def write(self, data: str) -> None:
-            if data == ENTER and not rows.taken:
-                rows.taken = True
-                return
-            super().write(data)
+            if data != ENTER or rows.taken:
+                super().write(data)
 
     return Onto

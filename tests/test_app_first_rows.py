@@ -198,6 +198,22 @@ def test_of_a_long_run_only_what_is_shown_is_read(
     assert rows[-1].startswith("▌") == (shown == "last")
 
 
+def test_of_dense_garbage_a_few_lines_are_enough(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(b"{}\n" * 1_000_000)
+    with RunReader.open(path) as reader:
+        window = reader.tail_timeline()
+        assert 100 < window.items <= 400
+        assert window.span(window.items - 1).end == reader.size - 1
+    path.write_bytes(b"".join(run_story.fix_add()))
+    with RunReader.open(path) as reader:
+        whole = reader.index_all()
+        window = reader.tail_timeline()
+        assert [window.span(i)[:2] for i in range(window.items)] == [
+            whole.span(i)[:2] for i in range(whole.items)
+        ]
+
+
 def test_nothing_of_the_toolkit_is_needed_for_them(tmp_path: Path) -> None:
     path = going(tmp_path / "run.json")
     code = (
@@ -213,7 +229,7 @@ def test_nothing_of_the_toolkit_is_needed_for_them(tmp_path: Path) -> None:
     assert found.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_before_the_screen_is_there_gives_the_terminal_back(number: int, tmp_path: Path) -> None:
     path = going(tmp_path / "run.json")
     with held(path, tmp_path, "time.sleep(600)") as terminal:
@@ -223,6 +239,31 @@ def test_a_signal_before_the_screen_is_there_gives_the_terminal_back(number: int
         code = terminal.ended()
         assert code == 128 + number
         assert bytes(terminal.sent).endswith(b"\x1b[?25h" + LEAVE)
+
+
+def test_a_terminal_is_given_back_before_the_program_stops(tmp_path: Path) -> None:
+    path = going(tmp_path / "run.json")
+    shell = [
+        "/bin/sh",
+        "-i",
+        "-c",
+        'set -m; "$0" -c "$1" open "$2"; echo "stopped with $?"; fg >/dev/null; echo "ended with $?"',
+        sys.executable,
+        STUCK.format("time.sleep(2)"),
+        str(path),
+    ]
+    with Terminal(shell, env=environment(tmp_path)) as terminal:
+        terminal.shows_early = True
+        terminal.wait("read_file")
+        terminal.shows_early = False
+        terminal.send("\x1a")
+        terminal.wait("stopped with", limit=60)
+        before = bytes(terminal.sent).partition(b"stopped with")[0]
+        assert before.count(ENTER.encode()) == before.count(LEAVE) == 1
+        assert before.index(TAKEN) < before.index(LEAVE)
+        terminal.wait("seq", limit=60)
+        terminal.send("q")
+        terminal.wait("ended with 0", limit=60)
 
 
 def test_a_screen_that_cannot_be_made_gives_the_terminal_back(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from refold.core.blocks import read_blocks, result_is_denial
 from refold.core.columns import DAMAGE, META, RECOVERED
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from refold.core.store.session_reader import SessionReader
 
 _Found = TypeVar("_Found")
+_LAST_LINES: Final = 400
+"""So many lines of the end are looked at before the rest: each costs its time, were it of two bytes."""
 
 
 class RunReader(GrowingIndex):
@@ -246,7 +248,7 @@ class RunReader(GrowingIndex):
         return state_at(self.timeline, item, self.record, self.decoder, self.meta or MetaRecord())
 
     def tail_timeline(self, size: int = HEAD_BYTES) -> Timeline:
-        """Read the end of the file alone: rows to look at before the index is complete.
+        """Read the last lines of the file alone: rows to look at before the index is complete.
 
         Sums and turns count from the start of this window, not from that of the run.
         """
@@ -254,8 +256,11 @@ class RunReader(GrowingIndex):
         builder = self._new_builder()
         data = self._pread(start, self.size - start)
         first = 0 if start == 0 else data.find(b"\n") + 1
+        lines = data[first:].rsplit(b"\n", _LAST_LINES)
         position = start + first
-        for text in data[first:].split(b"\n"):
+        if len(lines) > _LAST_LINES:
+            position += len(lines.pop(0)) + 1
+        for text in lines:
             if text:
                 builder.feed(text, position, 0)
             position += len(text) + 1
