@@ -31,7 +31,7 @@ from refold.core.rivumi.log_facts import LogFacts
 from refold.core.rivumi.reading import read_snapshot
 from refold.core.rivumi.summary import Found
 from refold.core.rivumi.verdict import verdict
-from refold.core.store import files, list_cache, session_summary
+from refold.core.store import files, list_cache, session_cache, session_summary
 from refold.core.store.catalog import Catalog, Gone, Progress, Root
 from refold.core.store.forks import Fork, forks_of
 from refold.core.store.lineage import read_family
@@ -583,6 +583,28 @@ def test_a_fault_of_ours_with_one_run_leaves_the_others(store: Path, monkeypatch
     assert "session_reads.py" in logged
     assert "calc" not in logged
     assert found["12-terminal-completed"].status == "completed"
+
+
+def test_a_run_that_goes_while_the_cache_is_written_is_not_kept(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_cache, "_STRETCH", 1)
+    for case in ("03-running-clean", "12-terminal-completed", "34-forked-run"):
+        make(case, store)
+    age(store)
+    steps = sum(1 for _ in listing(store, cache=tmp_path / "counted").scan())
+    for gone in list(store.iterdir()):
+        for step in range(steps):
+            cache = tmp_path / f"cache-{gone.name}-{step}"
+            found = listing(store, cache=cache)
+            scan = found.scan()
+            for _ in range(step):
+                next(scan)
+            gone.rename(tmp_path / "away")
+            list(found.refresh([gone]))
+            list(scan)
+            assert told(store, cache=cache) == told(store)
+            (tmp_path / "away").rename(gone)
 
 
 def test_the_cache_gives_rows_back_and_only_for_the_same_files(

@@ -178,6 +178,41 @@ def test_runs_that_are_gone_leave_the_cache(store: Path, tmp_path: Path) -> None
     assert listed(store, cache=cache) == listed(store)
 
 
+@pytest.mark.parametrize("becomes", ["longer", "gone"])
+def test_a_run_that_changes_while_the_cache_is_written_is_never_kept_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, becomes: str
+) -> None:
+    """The list is refreshed between any two steps of a save, and killed before it can save again."""
+    monkeypatch.setattr("refold.core.store.roots.STRETCH", 4)
+    store = tmp_path / "runs"
+    write_run(store, "first", age=1)
+    for number in range(9):
+        write_run(store, f"run-{number}", age=2)
+    path, whole = store / "first.json", (store / "first.json").read_bytes()
+    short = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    path.write_bytes(short)
+    settle(store)
+    steps = sum(1 for _ in catalog(store, cache=tmp_path / "counted").scan())
+    runs = len(listed(store))
+    for step in range(steps):
+        cache = tmp_path / f"cache-{step}"
+        path.write_bytes(short)
+        settle(store)
+        found = catalog(store, cache=cache)
+        scan = found.scan()
+        for _ in range(step):
+            next(scan)
+        if becomes == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(whole)
+        list(found.refresh([path]))
+        list(scan)
+        kept = [entry for entry in list_cache.load(cache, {str(store): store.stat().st_dev}) if entry]
+        assert sum(bool(name) for _, page in kept for name in page.names) >= runs - 1, step
+        assert listed(store, cache=cache) == listed(store), step
+
+
 def test_no_step_of_a_look_reads_or_packs_more_than_a_block_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,7 +177,7 @@ def _unread(shelf: Shelf) -> dict[str, Slot]:
 
 def _sealed(shelf: Shelf, directory: str, device: int, now: int) -> Generator[bool, None, list[bytes]]:
     """Give the payloads of a directory: no rows that may not stand tomorrow, nor any that cannot be kept."""
-    pages = [page if page.listing else _compact(page) for page in shelf.pages]
+    pages = [*shelf.pages]
     try:
         return (yield from _payloads(pages, shelf.unsettled, directory, device, now))
     except (UnicodeEncodeError, OverflowError):
@@ -193,9 +193,13 @@ def _payloads(
 ) -> Generator[bool, None, list[bytes]]:
     rows: list[RunSummary] = []
     origins: list[tuple[int, int]] = []
-    for number, page in enumerate(pages):
-        for _ in page.making():
+    stretches: list[tuple[str, bytes, int]] = []
+    for number, of_shelf in enumerate(pages):
+        for _ in of_shelf.making():
             yield False
+        # In one step: between two of them a run may be looked at again, and stands there with another stamp.
+        page = of_shelf if of_shelf.listing else _compact(of_shelf)
+        stretches.append((page.listing, page.stamps.tobytes(), page.count))
         names = page.names
         for place, row in enumerate(page.rows):
             if row is not None and names[place] not in unsettled:
@@ -205,17 +209,17 @@ def _payloads(
     times = [row.updated for row in rows]
     order = sorted(range(len(rows)), key=times.__getitem__, reverse=True)
     yield False
-    places = [array("I", [NOWHERE]) * page.count for page in pages]
+    places = [array("I", [NOWHERE]) * count for _, _, count in stretches]
     for at, found in enumerate(order):
         number, place = origins[found]
         places[number][place] = at
         if at % _MANY == 0:
             yield False
     starts = range(0, len(rows), BLOCK)
-    payloads = [_encode(_Head(directory, device, now, len(pages), len(starts)))]
-    for page, of_page in zip(pages, places, strict=True):
+    payloads = [_encode(_Head(directory, device, now, len(stretches), len(starts)))]
+    for (listing, stamps, _), of_page in zip(stretches, places, strict=True):
         whole = NOWHERE not in of_page
-        payloads.append(_encode(_Stretch(page.listing, page.stamps.tobytes(), of_page.tobytes(), whole)))
+        payloads.append(_encode(_Stretch(listing, stamps, of_page.tobytes(), whole)))
         yield False
     for start in starts:
         payloads.append(pack([rows[found] for found in order[start : start + BLOCK]]))

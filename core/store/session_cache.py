@@ -61,10 +61,13 @@ def save(cache: Path, shelves: Mapping[str, tuple[int, SessionShelf]]) -> Iterat
             parts += _sealed(block)
         yield
     for directory, (device, shelf) in shelves.items():
-        names = [name for name in shelf.rows if name in shelf.looks and name not in shelf.unsettled]
+        names = [*shelf.rows]
         for start in range(0, len(names), _STRETCH):
+            # Looked up in the step that takes the row: a run may go, or change, between two of them.
             entries = [
-                _Entry(name, shelf.stamps[name], shelf.rows[name]) for name in names[start : start + _STRETCH]
+                _Entry(name, shelf.stamps[name], shelf.rows[name])
+                for name in names[start : start + _STRETCH]
+                if name in shelf.rows and name in shelf.looks and name not in shelf.unsettled
             ]
             parts += _sealed(_Block(directory, device, now, entries))
             yield
