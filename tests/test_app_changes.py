@@ -381,6 +381,9 @@ def test_a_run_directory_names_an_edit_without_an_end(tmp_path: Path) -> None:
             plain(line) for line in reading.changes(reading.timeline.rows - 1, 70, View(scope="sum")) if line
         ]
         assert any("may have changed calc.py" in line for line in last)
+        # It died before its program would have written what it changed.
+        assert any("it is not there: its program writes it when a run ends" in line for line in last)
+        assert not any("cannot be read" in line for line in last)
 
 
 def test_the_files_of_a_part_go_on_by_themselves() -> None:

@@ -344,8 +344,11 @@ def test_a_repair_and_back(refold: Any, runs: Path, project: Path) -> None:
     assert [file.name for file in runs.iterdir()] == ["parent.json"]
     assert path.read_bytes() == torn
 
+    long_ago = 1_700_000_000_123_456_789
+    os.utime(path, ns=(long_ago, long_ago))
     done = refold("repair", path, "--json")
     assert (done.code, done.row) == (0, expected)
+    assert path.stat().st_mtime_ns != long_ago, "a repair is a change"
     assert path.read_bytes() == whole
     assert (runs / side_file).read_bytes() == b'{"seq":15,"prot'
     again = refold("repair", path)
@@ -356,6 +359,7 @@ def test_a_repair_and_back(refold: Any, runs: Path, project: Path) -> None:
     assert back.code == 0
     assert (back.row["action"], back.row["torn_bytes"], back.row["side_file"]) == ("undo", 15, side_file)
     assert path.read_bytes() == torn
+    assert path.stat().st_mtime_ns == long_ago, "as if nothing had been"
     assert sorted(file.name for file in runs.iterdir()) == ["parent.json", "parent.lock"]
     assert NotesStore(load().notes_dir).read(path).repair is None
     nothing = refold("repair", path, "--undo")

@@ -24,6 +24,10 @@ def left_lines(patch: Part, width: int, view: View) -> Iterator[Line | None]:
         return
     yield BLANK
     yield from flow((cell("What the run left  ", "strong"), cell("changes.patch", "dim")), width)
+    if patch.state == "missing":
+        said = "it is not there: its program writes it when a run ends"
+        yield from flow((cell(said, "dim"),), width, 2)
+        return
     if not patch.known:
         yield from flow((cell(f"it cannot be read: {patch.detail}", "warn", 400),), width, 2)
         return

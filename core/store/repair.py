@@ -80,6 +80,7 @@ def repair(plan: RepairPlan, format_name: str, *, notes: NotesStore | None = Non
         StoreError: the run cannot be opened, locked or written.
     """
     path = Path(plan.file.path)
+    changed = _changed(path)
     if format_name in FORMATS:
         run = path
         with JournalStore(path.parent, by_name(format_name)).open(_run_id(path), repair=plan):
@@ -88,7 +89,12 @@ def repair(plan: RepairPlan, format_name: str, *, notes: NotesStore | None = Non
         run = path.parent
         repair_log(run, plan)
         noted = NotedRepair(plan.keep, plan.side_file, _foot(path, plan.keep))
-    if plan.action == "complete" or notes is None:
+    if plan.action == "complete":
+        return True
+    # The bytes are as old as the run was: an undo gives it that time back.
+    with contextlib.suppress(OSError):
+        os.utime(path.with_name(plan.side_file), ns=(changed, changed), follow_symlinks=False)
+    if notes is None:
         return True
     try:
         notes.update(run, lambda known: msgspec.structs.replace(known, repair=noted))
@@ -120,8 +126,10 @@ def undo(path: Path, *, notes: NotesStore | None = None) -> Undone:
             raise RunLocked(f"{shown(log)}: the file is being replaced", remedy="try again")
         size = status_of(own.fileno(), log).st_size
         side_file = _side_file(log, stem, size, None if notes is None else notes.read(path).repair)
-        torn = _bytes_of(side_file)
+        torn, changed = _bytes_of(side_file), _changed(side_file)
         append_durably(own.fileno(), torn, log)
+        with contextlib.suppress(OSError):
+            os.utime(own.fileno(), ns=(changed, changed))
         # The run is as it was; a side file that stays is in nobody's way.
         with contextlib.suppress(OSError):
             side_file.unlink()
@@ -131,6 +139,18 @@ def undo(path: Path, *, notes: NotesStore | None = None) -> Undone:
             if notes.read(path).repair is not None:
                 notes.update(path, lambda known: msgspec.structs.replace(known, repair=None))
     return Undone(path, side_file.name, len(torn))
+
+
+def _changed(path: Path) -> int:
+    """Give when a file was last changed, in nanoseconds.
+
+    Raises:
+        StoreError: it cannot be looked at.
+    """
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError as error:
+        raise open_error(path, error) from error
 
 
 def _run_id(path: Path) -> str:
