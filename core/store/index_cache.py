@@ -21,7 +21,7 @@ from refold.core.version import __version__
 DIRECTORY = "index"
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-LAYOUT = f"{__version__}/7/{sys.byteorder}"
+LAYOUT = f"{__version__}/8/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 

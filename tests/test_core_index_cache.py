@@ -1,0 +1,47 @@
+"""An index that another version of the program kept is never read as one of this version."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from refold.core import columns
+from refold.core.rivumi import timeline_builder as rivumi
+from refold.core.rivumi.history import KeptHistory
+from refold.core.store import index_cache
+from refold.core.timeline_builder import Snapshot
+from refold.core.timeline_fold import IndexFold
+
+FORM = "5317cf8bc57a9cde"
+"""Of what is kept under the layout of that number; another form takes the next number, here and there."""
+NUMBER = 8
+
+
+def form() -> str:
+    """Give the check sum of the form of what is kept: its fields, their types, and the columns."""
+    structs = (Snapshot, IndexFold, columns.PackedColumns, rivumi._Kept, rivumi._Sums, KeptHistory)
+    fields = [
+        (each.__name__, [(field.encode_name, str(field.type)) for field in msgspec.structs.fields(each)])
+        for each in structs
+    ]
+    told = repr((fields, [*columns._BY_ITEM.items()], [*columns._BY_TURN.items()], [*columns._WIDER.items()]))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def test_the_layout_has_another_number_since_the_form_of_what_is_kept_is_another() -> None:
+    assert (index_cache.LAYOUT.split("/")[1], form()) == (str(NUMBER), FORM)
+
+
+def test_what_an_earlier_layout_kept_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = index_cache.Place(7, 8, 0, index_cache.SMALLEST, 1, b"", b"")
+    now = index_cache.LAYOUT
+    for number in range(1, NUMBER):
+        with monkeypatch.context() as patch:
+            patch.setattr(index_cache, "LAYOUT", now.replace(f"/{NUMBER}/", f"/{number}/"))
+            assert index_cache.save(tmp_path, place, b"\x90")
+        assert index_cache.load(tmp_path, 7, 8) is None
+    assert index_cache.save(tmp_path, place, b"\x90")
+    assert index_cache.load(tmp_path, 7, 8) is not None
