@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from refold.app.agents import NoAgent, RunAgent, agent_of, spelled
+from refold.app.agents import PROGRAM, NoAgent, RunAgent, agent_of, spelled
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted_progress
-from refold.app.cli_run import hint_of, open_run
+from refold.app.cli_run import WholeRun, hint_of, open_run, target
 from refold.app.lines import Cell
 from refold.app.resuming import facts_for, prepare
 from refold.app.safe import line
@@ -56,7 +56,15 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     request = ResumeRequest(
         arguments.force, arguments.reason, decisions(arguments.decide or ()), arguments.repair
     )
-    with open_run(arguments.run, settings) as reader:
+    try:
+        opened = open_run(arguments.run, settings)
+    except WholeRun as error:
+        wanted = target(arguments.run)
+        fork = spelled((PROGRAM, "fork", wanted.run, "--at", wanted.place))
+        raise WholeRun(
+            f"{arguments.run}: a resume goes on at the end of a run", remedy=f"{fork} begins a new run there"
+        ) from error
+    with opened as reader:
         path, format_name = reader.path.absolute(), reader.format.name
         of_directory = reader.session is not None
     if of_directory:
@@ -197,7 +205,9 @@ def _print(
         return
     from refold.app.present.resume_plan import resume_lines, title, typed_words, undecided, verdict
 
-    shown = [] if plan.command is None else [spelled(plan.command)]
+    typed, forced = typed_resume(agent, notes, plan), forced_resume(agent, notes, plan)
+    # Of our own agents one command does it: what is to be typed.
+    shown = [] if plan.command is None or (plan.native and typed) else [spelled(plan.command)]
     drawn = resume_lines(
         plan,
         printer.columns or _COLUMNS,
@@ -208,7 +218,6 @@ def _print(
     )
     for row in (title(plan), *drawn.lines, verdict(plan)):
         printer.line(row)
-    typed, forced = typed_resume(agent, notes, plan), forced_resume(agent, notes, plan)
     if typed or forced:
         why = "" if typed else "write why behind --reason=, it is recorded; "
         # In one row, however long: it is there to be copied.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from refold.app.settings import Settings
-from refold.core.errors import RefoldError, RunNotFound
+from refold.core.errors import InvalidRunId, RefoldError, RunNotFound
 from refold.core.store.reader import RunReader
 from refold.core.store.resolve import resolve
 from refold.core.timeline import Timeline
@@ -20,6 +20,10 @@ _PLACE: Final = re.compile(r"#?\d{1,20}")
 
 class WrongPlace(RefoldError):
     """What was given as a place in a run is neither a sequence number nor a line."""
+
+
+class WholeRun(RefoldError):
+    """A place in a run was named where only a whole run can be meant."""
 
 
 class NoSuchPlace(RunNotFound):
@@ -47,6 +51,7 @@ def find_run(text: str, settings: Settings) -> Path:
 
     Raises:
         StoreError: there is none, or there are several.
+        WholeRun: it names a place in a run.
     """
     from refold.app.bundles import is_bundle, unpacked
 
@@ -58,7 +63,15 @@ def find_run(text: str, settings: Settings) -> Path:
 
         return index_of(settings.notes_dir, settings.cache_dir)
 
-    return resolve(text, settings.roots, names)
+    try:
+        return resolve(text, settings.roots, names)
+    except InvalidRunId:
+        wanted = target(text)
+        if not wanted.place:
+            raise
+        raise WholeRun(
+            f"{text}: a place in a run, where a whole run is asked for", remedy=f"say {wanted.run}"
+        ) from None
 
 
 def open_run(text: str, settings: Settings) -> RunReader:

@@ -194,6 +194,18 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is forked; recorded."""
 
 
+def between_turns(timeline: Timeline, item: int) -> tuple[int | None, int | None]:
+    """Give the nearest legal sequences before and after an item with no call open; None where none is."""
+    before = timeline.legal_item(item)
+    while before is not None and timeline.open_calls(before):
+        before = timeline.legal_item(timeline.columns.last_assistant[before] - 2)
+    after = item + 1
+    while after < timeline.items and timeline.open_calls(after):
+        after += 1
+    legal = after < timeline.items and timeline.legal_item(after) == after
+    return None if before is None else timeline.seq(before), timeline.seq(after) if legal else None
+
+
 def plan_fork(
     timeline: Timeline, item: int, state: RunState | None, parent: Parent, child: Child
 ) -> ForkPlan:
@@ -217,9 +229,12 @@ def plan_fork(
         raise NoForkHere(f"no fork after {where}: {why}", code=code, nearest=timeline.legal_fork(item - 1))
     pending = () if state.pending is None else state.pending.unanswered
     if child.prompt and pending:
+        before, after = between_turns(timeline, item)
+        after_it = "" if after is None else f", seq {after} the one after it"
         raise NoForkHere(
-            "a new prompt cannot stand here: calls are open; take a point between turns",
+            f"a new prompt cannot stand here: calls are open; take a point between turns{after_it}",
             code="prompt_pending",
+            nearest=before,
         )
     if child.prompt and not format_.takes_follow_ups(meta.version):
         raise NoForkHere(

@@ -179,6 +179,18 @@ def test_forks_that_are_refused(
     assert {file: file.read_bytes() for file in runs.iterdir()} == before
 
 
+def test_a_refused_prompt_names_the_points_between_turns(refold: Any, runs: Path) -> None:
+    path = made(runs)
+    words = refold("fork", path, "--at", "3", "--prompt", "x", "--plan")
+    named = re.findall("seq ([0-9]+)", words.err)
+    assert len(named) == 2, words.err
+    after, before = map(int, named)
+    assert before < 3 < after
+    for at in range(before, after + 1):
+        code = refold("fork", path, "--at", str(at), "--prompt", "x", "--plan").code
+        assert code == (0 if at in (before, after) else 1), at
+
+
 def test_places_and_names_that_are_none(refold: Any, runs: Path) -> None:
     path = made(runs)
     path.write_bytes(path.read_bytes().replace(b'"seq":7,', b'"seq":70,').replace(b'"seq":6,', b'"seq":6,'))

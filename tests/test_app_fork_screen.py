@@ -135,6 +135,10 @@ async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: S
         await typed(pilot, "p", "Use fromisoformat.")
         assert screen.draft.plan is None
         assert "calls are open" in screen.draft.refusal
+        assert "seq 4" in screen.draft.remedy
+        await until(pilot, lambda: "Comes along   5 records" in "\n".join(shown(app)))
+        assert "Pending in the new run" in "\n".join(shown(app))
+        assert "What will be written" not in "\n".join(shown(app))
         assert screen.check_action("go", ()) is None
         await pilot.press("enter")
         await pilot.pause()

@@ -478,6 +478,22 @@ def test_a_refused_fingerprint_prints_the_command_that_forces_once_it_is_said_wh
     assert done.returncode == 0, done.stdout
 
 
+def test_a_place_in_a_run_is_no_run_to_resume_and_the_fork_there_is_named(cut: Place) -> None:
+    before = {path: path.read_bytes() for path in cut.store.iterdir()}
+    for given in ("one@2", "one@#2"):
+        refused = cut.run("resume", given)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "a resume goes on at the end of a run" in refused.stderr
+        named = re.search(r"\(refold (fork .+) begins", refused.stderr)
+        assert named is not None
+        assert cut.run(*shlex.split(named[1]), "--plan").returncode == 0
+    for command in ("why", "verify", "salvage", "repair", "star", "trash", "lineage", "name", "tag"):
+        other = cut.run(command, "one@2")
+        assert "a place in a run, where a whole run is asked for (say one)" in other.stderr, command
+        assert other.returncode in (2, 3), command
+    assert {path: path.read_bytes() for path in cut.store.iterdir()} == before
+
+
 def test_another_model_is_shown_with_what_it_costs_that_it_reads_all_anew(cut: Place) -> None:
     def planned() -> list[str]:
         given = ("--force", "--reason", "it is cheaper", "--agent", "agents:newer")

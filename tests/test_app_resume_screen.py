@@ -347,6 +347,29 @@ async def test_a_completed_run_offers_a_fork(tmp_path: Path) -> None:
     assert stage.answers[0].how == "fork"
 
 
+async def test_one_command_is_shown_the_one_that_is_copied(tmp_path: Path) -> None:
+    app, _ = on_stage(tmp_path, case(tmp_path, EDIT))
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await planned(pilot)
+        shown_lines = words(screen)
+        assert shown_lines.count("refold resume") == 1
+        assert "In a shell" in shown_lines
+        await pilot.press("x")
+        await until(pilot, lambda: "✓ ready" in said(pilot))
+        assert words(screen).count("refold resume") == 1
+        await pilot.press("y")
+        await until(pilot, lambda: bool(app.clipboard))
+        assert "".join(app.clipboard.split()) in "".join(words(screen).split())
+
+
+async def test_a_run_that_goes_on_nowhere_is_not_told_where(tmp_path: Path) -> None:
+    app, _ = on_stage(tmp_path, case(tmp_path, end="completed"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await planned(pilot)
+        assert "the run is completed" in words(screen)
+        assert "oes on" not in words(screen)
+
+
 async def test_withheld_calls_run_only_when_told_to(tmp_path: Path) -> None:
     app, _ = on_stage(tmp_path, case(tmp_path, READ, end="budget", now=None))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -487,7 +510,7 @@ async def test_in_a_small_terminal_everything_can_be_reached(tmp_path: Path) -> 
         assert any("decide about 30 calls" in row for row in rows)
         assert any("enter resume" in row for row in rows)
         await pilot.press("home")
-        await until(pilot, lambda: "Command" in said(pilot))
+        await until(pilot, lambda: "Starts in" in said(pilot))
         await pilot.press("end")
         await until(pilot, lambda: "then what the agent records" in said(pilot))
         for _ in calls:

@@ -40,6 +40,8 @@ class ForkDraft(NamedTuple):
     prompt: str = ""
     reason: str = ""
     plan: AnyForkPlan | None = None
+    bare: AnyForkPlan | None = None
+    """The plan without the prompt, where that alone cannot stand here."""
     refusal: str = ""
     remedy: str = ""
     """What can be done about it."""
@@ -76,14 +78,12 @@ def fork_lines(draft: ForkDraft, width: int) -> list[Line]:
     lines += _field("New run", draft.child, "", width)
     lines += _field("Prompt", draft.prompt, "none: it goes on as it stands", width)
     lines += _field("Reason", draft.reason, "none", width)
-    if draft.plan is None:
-        return lines
-    return [
-        *lines,
-        *_moved(draft.plan, width),
-        *_pending(draft.plan, width),
-        *_writes(draft, draft.plan, width),
-    ]
+    shown = draft.plan or draft.bare
+    if shown is not None:
+        lines += [*_moved(shown, width), *_pending(shown, width)]
+    if draft.plan is not None:
+        lines += _writes(draft, draft.plan, width)
+    return lines
 
 
 def _point(draft: ForkDraft, width: int) -> Iterator[Line]:

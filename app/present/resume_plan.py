@@ -112,7 +112,7 @@ def resume_lines(
     Args:
         plan: What would be done.
         width: The cells of a line.
-        shown: The command that does it, as it is typed; empty where there is none.
+        shown: The command that does it, as it is typed; empty where there is none, or another one is shown.
         directory: Where it is started.
         workplace: Where relative paths of its calls begin; empty where nothing says.
         noted: What stands in the notes on a run directory already.
@@ -130,8 +130,9 @@ def resume_lines(
 
     # Of a run that is refused the reasons come first: the command does nothing then.
     refused = plan.outcome == "refuse"
-    add(_obstacles(plan, keys, width) if refused else _command(shown, directory, width))
-    add(_command(shown, directory, width) if refused else _obstacles(plan, keys, width))
+    where = directory if shown or plan.command is not None else ""
+    add(_obstacles(plan, keys, width) if refused else _command(shown, where, width))
+    add(_command(shown, where, width) if refused else _obstacles(plan, keys, width))
     add(_where(plan, width))
     add(_fingerprint(plan.fingerprint, width))
     if plan.calls:
@@ -227,12 +228,10 @@ def _obstacles(plan: ResumePlan, keys: Keys, width: int) -> Iterator[Line]:
 
 
 def _command(shown: Sequence[str], directory: str, width: int) -> Iterator[Line]:
-    if not shown:
-        return
-    words = " ".join(shown)
-    yield from _labelled("Command", (cell(words, "strong", _TEXT),), width)
+    if shown:
+        yield from _labelled("Starts", (cell(" ".join(shown), "strong", _TEXT),), width)
     if directory:
-        yield from _labelled("in", (cell(directory, "dim", _TEXT),), width)
+        yield from _labelled("in" if shown else "Starts in", (cell(directory, "dim", _TEXT),), width)
 
 
 def typed_words(plan: ResumePlan) -> str:
@@ -258,14 +257,15 @@ def _where(plan: ResumePlan, width: int) -> Iterator[Line]:
         yield from _labelled("Answers", _answers(answers), width)
     elif not plan.last_seq:
         return
-    if plan.last_seq < 0:
+    if plan.last_seq < 0 or any(is_final(reason) for reason in plan.reasons):
         return
     said = [f"after seq {plan.last_seq}, {units.plural(plan.next_iteration, 'turn')} made"]
     if plan.tokens_left is not None:
         said.append(f"{units.short(plan.tokens_left)} {'token' if plan.tokens_left == 1 else 'tokens'} left")
     if plan.iterations_left is not None:
         said.append(f"{units.plural(plan.iterations_left, 'turn')} left")
-    yield from _labelled("Goes on", (cell(" · ".join(said)),), width)
+    label = "Would go on" if plan.outcome == "refuse" else "Goes on"
+    yield from _labelled(label, (cell(" · ".join(said)),), width)
     for note in plan.notes:
         yield from _labelled("", (cell(note, "dim", _TEXT),), width)
 

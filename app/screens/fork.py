@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
@@ -30,7 +31,7 @@ from refold.app.widgets.line_pager import LinePager
 from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
-from refold.core.fork import next_legal
+from refold.core.fork import NoForkHere, next_legal
 from refold.core.fork_point import LAST, ForkPoint
 from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
@@ -183,6 +184,12 @@ class ForkScreen(Dialog[Forked | None]):
             plan = await self._lend(
                 reader, lambda: plan_fork(reader, item, child=child, prompt=prompt, reason=reason)
             )
+        except NoForkHere as error:
+            bare = None
+            if error.code in ("prompt_pending", "prompt_version"):
+                with contextlib.suppress(RefoldError):
+                    bare = await self._lend(reader, lambda: plan_fork(reader, item, child=child))
+            self._draft = self._without_plan(str(error), error.remedy)._replace(bare=bare)
         except RefoldError as error:
             self._draft = self._without_plan(str(error), error.remedy)
         else:

@@ -164,7 +164,7 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
         if width < 4:
             return
         if self._plan is not None and self._prepared is not None:
-            plan, agent = self._plan, self._prepared.agent
+            plan, agent, typed = self._plan, self._prepared.agent, self._typed_command()
             command = agent.command(self._request, calls=plan.calls)
             if plan.answers is not None:
                 # What its own program would refuse is not offered.
@@ -172,15 +172,17 @@ class ResumeScreen(Dialog[ResumeAnswer | None]):
             self._drawn = present.resume_lines(
                 plan,
                 width,
-                shown=[spelled(command)] if command else (),
+                # Of our own agents one command does it: what is to be typed.
+                shown=[spelled(command)] if command and not (plan.native and typed) else (),
                 directory=agent.directory,
                 workplace=agent.workplace,
                 news=self._prepared.news,
                 noted=self._noted,
-                typed=spelled(self._typed_command()),
+                typed=spelled(typed),
                 keys=self._keys,
             )
-            beside = (cell(f"   {spelled(command)}", "dim", 1000),) if command else ()
+            said = spelled(typed if plan.native and typed else command)
+            beside = (cell(f"   {said}", "dim", 1000),) if said else ()
             self.query_one("#resume-title", Words).show((*present.title(plan), *beside))
             self.query_one("#resume-verdict", Words).show(present.verdict(plan, self._keys))
         elif self._failed is not None:
