@@ -204,3 +204,22 @@ def test_who_only_looks_starts_no_agent(
     main(["why", str(path)])
     assert started.exists()
     assert "It died in turn 3" in capsys.readouterr().out
+
+
+def test_of_a_tool_that_nobody_described_it_is_said_where_that_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    demo.make(tmp_path, NOW)
+    main(["why", "nightly-audit"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "read_log effect unknown" in said
+    assert '[agents.NAME] in config.toml can say it: effects = { read_log = "read" }' in said
+    config = tmp_path / "config/refold/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[agents.fisk-ai]\neffects = { read_log = "read" }\n')
+    main(["why", "nightly-audit"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "read_log reads only" in said
+    assert "[agents.NAME]" not in said

@@ -40,6 +40,8 @@ _ACTIONS: Final[dict[ActionName, tuple[str, str]]] = {
     "repair": ("postmortem.repair", "Repair the end"),
     "nothing": ("postmortem.back", "Leave it as it is"),
 }
+_TOOLS: Final = 3
+"""So many tools are named of which nobody says what they do."""
 _BRIEFLY: Final[Mapping[ActionName, str]] = {
     "resume": "resume",
     "fork": "fork",
@@ -118,7 +120,8 @@ def postmortem_lines(
     page.text(post.verdict.happened, role, indent=0)
     page.text(_with_keys(post.verdict.safe, shown_keys), "strong", indent=0)
     _at_once(page, post.actions, shown_keys)
-    _flying(page, post.in_flight)
+    # Of a run directory the events say what a tool does.
+    _flying(page, post.in_flight, may_be_said=not post.position.claims)
     if post.in_flight and post.workplace:
         page.text(f"its agent works in {post.workplace}: relative paths begin there", "dim")
     _last(page, post, rows)
@@ -181,7 +184,7 @@ def top(post: Postmortem | None, run_id: str, progress: float) -> tuple[Line, Li
     return left, (status_cell(post.status.name),)
 
 
-def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
+def _flying(page: _Page, flying: tuple[InFlight, ...], *, may_be_said: bool) -> None:
     if not flying:
         page.heading("In flight")
         page.text("nothing: no call waits for a result", "dim")
@@ -199,6 +202,14 @@ def _flying(page: _Page, flying: tuple[InFlight, ...]) -> None:
         )
     if len(flying) > _CALLS:
         page.text(f"and {units.plural(len(flying) - _CALLS, 'call')} more", "dim")
+    unsaid = list(dict.fromkeys(each.call.name for each in flying if each.effect == "unknown"))
+    if unsaid and may_be_said:
+        said = ", ".join(f'{name} = "read"' for name in unsaid[:_TOOLS])
+        page.text(
+            "what nobody says is treated as one that writes; [agents.NAME] in config.toml can say it: "
+            f"effects = {{ {said} }}, or idempotent, or write",
+            "dim",
+        )
 
 
 def _call(page: _Page, name: str, given: Json, effect: tuple[str, Role], target: Target) -> None:
