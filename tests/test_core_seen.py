@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,6 +15,7 @@ from tests import generate, rivumi_cases
 from tests import run_story as story
 from tests.faults.part_damage import five_records
 from tests.on_screen import settings, shown, until
+from tests.terminal.program import without_privileges
 
 from refold.app.cli import main
 from refold.app.main import RefoldApp
@@ -185,6 +189,85 @@ def test_what_was_seen_of_runs_that_are_gone_is_forgotten(tmp_path: Path, cache:
         assert look(path, cache) is None
     # At sixteen it is looked again: a month later the directory is not waited for.
     assert len(list((cache / "seen").iterdir())) == 2 + 11
+
+
+def fifteen_more(tmp_path: Path, cache: Path) -> None:
+    """See so many other runs that it is looked which of all of them are still there."""
+    (tmp_path / "others").mkdir()
+    for number in range(15):
+        path = tmp_path / "others" / f"run-{number}.json"
+        path.write_bytes(b"".join(generate.journal(records=3, run_id="run")))
+        assert look(path, cache) is None
+    assert len(list((cache / "seen").iterdir())) >= 15
+
+
+def test_a_run_at_the_top_of_a_disk_that_is_away_is_remembered_for_a_while(
+    tmp_path: Path, cache: Path
+) -> None:
+    """The directory on which the disk was mounted stays, and is empty: the run is not gone."""
+    path = tmp_path / "disk" / "run.json"
+    path.parent.mkdir()
+    data = b"".join(generate.journal(records=9, run_id="run"))
+    path.write_bytes(data)
+    assert look(path, cache) is None
+    kept = seen._load(cache, path)
+    assert kept is not None
+    seen._save(cache, path, msgspec.structs.replace(kept, device=kept.device + 1))
+    path.unlink()
+    fifteen_more(tmp_path, cache)
+    assert seen._load(cache, path) is not None
+    os.utime(seen._file(cache, path), (1, 1))
+    for number in range(15, 31):
+        other = tmp_path / "others" / f"run-{number}.json"
+        other.write_bytes(data)
+        assert look(other, cache) is None
+    assert seen._load(cache, path) is None
+
+
+def test_a_run_in_a_directory_that_is_closed_for_a_while_is_remembered(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "closed" / "run.json"
+    path.parent.mkdir()
+    path.write_bytes(five_records(tmp_path))
+    assert look(path, cache) is None
+    path.parent.chmod(0)
+    code = (
+        "import sys; from pathlib import Path; from tests.test_core_seen import fifteen_more\n"
+        "fifteen_more(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    try:
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path), str(cache)],
+            check=True,
+            preexec_fn=without_privileges,
+        )
+    finally:
+        path.parent.chmod(0o700)
+    rewrite(path)
+    assert look(path, cache) is not None
+
+
+@pytest.mark.parametrize("trouble", ["another build", "a read that fails"])
+def test_what_was_seen_and_cannot_be_read_is_not_forgotten(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(five_records(tmp_path))
+    assert look(path, cache) is None
+    with monkeypatch.context() as patch:
+        if trouble == "another build":
+            patch.setattr(seen, "_LAYOUT", seen._LAYOUT + 1)
+        else:
+            entry = seen._file(cache, path)
+
+            def fails(file: Path) -> int:
+                if file == entry:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                return open_regular(file)
+
+            patch.setattr(seen, "open_regular", fails)
+        fifteen_more(tmp_path, cache)
+    rewrite(path)
+    assert look(path, cache) is not None
 
 
 def test_what_the_cache_holds_is_never_trusted(tmp_path: Path, cache: Path) -> None:

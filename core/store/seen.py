@@ -8,6 +8,7 @@ What was seen of runs that are gone is forgotten now and then.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -33,9 +34,9 @@ _LINES: Final = 8
 """So many lines at most, and bytes, tell one run from another."""
 _SUFFIX: Final = ".seen"
 _FEWEST: Final = 16
-"""Of so many runs as of two, four, eight ... times these it is looked whether they are still there."""
+"""Whenever so many runs are remembered, or two, four, eight ... times as many, those that are gone leave."""
 _AWAY: Final = 30 * 86_400
-"""Seconds for which a run is remembered whose directory is not there: a disk may come back."""
+"""Seconds for which a run is remembered whose disk or directory is not there: it may come back."""
 
 
 class _Seen(msgspec.Struct, array_like=True):
@@ -173,18 +174,31 @@ def _save(cache: Path, path: Path, entry: _Seen) -> None:
 
 
 def _forget_the_gone(directory: Path) -> None:
-    """Remove what was seen of runs that are there no longer, each time that twice as many were seen."""
+    """Forget what was seen of runs that are gone; `_FEWEST` says how often.
+
+    What cannot be read here stays: another build may know what it says, and a read may fail once.
+    """
     names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names
     if len(names) < _FEWEST or len(names) & (len(names) - 1):
         return
     for name in names:
         file = directory / name
         entry = _read(file)
-        if entry is None or _is_gone(entry, file):
+        if entry is not None and _is_gone(entry, file):
             file.unlink(missing_ok=True)
 
 
 def _is_gone(entry: _Seen, file: Path) -> bool:
-    if os.path.lexists(entry.path):
+    """Say whether a run is gone for good: from a directory that lies on the disk where it was seen."""
+    try:
+        os.lstat(entry.path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError:
         return False
-    return os.path.lexists(os.path.dirname(entry.path)) or time.time() - file.stat().st_mtime > _AWAY  # noqa: PTH120
+    else:
+        return False
+    with contextlib.suppress(OSError):
+        if os.stat(os.path.dirname(entry.path)).st_dev == entry.device:  # noqa: PTH116, PTH120 - bytes
+            return True
+    return time.time() - file.stat().st_mtime > _AWAY
