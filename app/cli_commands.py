@@ -21,7 +21,7 @@ COMMANDS: dict[str, Command] = {
     "search": Command("WORD ...", "search the records of all runs"),
     "show": Command("RUN[@SEQ] ...", "print a run, or one of its records"),
     "state": Command("RUN ...", "print what a run folds to"),
-    "replay": Command("RUN", "print the event log of a run that is a directory"),
+    "replay": Command("RUN", "print the event log of a run directory, as its program does"),
     "verify": Command("RUN ...", "check every record of a run"),
     "why": Command("RUN", "explain a run that stopped, and what can be done"),
     "doctor": Command("", "look over runs, directories and the system"),

@@ -79,7 +79,7 @@ examples:
         "--decide",
         metavar="CALL=CHOICE",
         action="append",
-        help="what becomes of an open call, named by its id, or by its number in the plan as '#2': "
+        help="what becomes of a pending call, named by its id, or by its number in the plan as '#2': "
         "rerun, failed, or done:TEXT; may be repeated",
     )
     parser.add_argument("--repair", action="store_true", help="put a torn end right first")

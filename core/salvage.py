@@ -263,7 +263,9 @@ def _remarks(taken: Sequence[GoodRecord], first: int) -> Iterator[str]:
             if call not in waiting and said < _MOST_REMARKS:
                 said += 1
                 again = (
-                    "answers a call that was answered before" if call in answered else "answers no open call"
+                    "answers a call that was answered before"
+                    if call in answered
+                    else "answers no pending call"
                 )
                 yield f"seq {record.seq} {again}: a model may refuse the conversation"
             waiting.discard(call)

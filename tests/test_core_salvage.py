@@ -281,7 +281,7 @@ def test_what_a_resume_may_trip_over_is_said(tmp_path: Path) -> None:
     plan, _ = salvaged(path)
     text = "\n".join(plan.remarks)
     assert "without a result" in text
-    assert "answers no open call" in text
+    assert "answers no pending call" in text
     assert "2 sequence numbers between 1 and 30 missing" in text
     assert plan_json(plan)["remarks"] == list(plan.remarks)
 

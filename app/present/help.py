@@ -57,6 +57,7 @@ WORDS: Final[tuple[tuple[str, str], ...]] = (
         "replay",
         "moves a cursor over what was recorded. It never executes anything: no tool runs, no model is asked.",
     ),
+    ("open turn", "a turn whose calls do not all have their results. A resume goes on with it."),
     ("run", "one piece of work of an agent, kept as a journal on disk."),
     (
         "record",

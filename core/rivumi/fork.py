@@ -386,7 +386,7 @@ def _notes(
             "take a point between turns, or claim it from Python with a decision for each"
         )
     elif open_calls:
-        yield "the open call is not run: a resume tells the model that it came to nothing"
+        yield "the pending call is not run: a resume tells the model that it came to nothing"
     if any(call.started for call in open_calls):
         yield "a call was started before this point: what it did outside the workspace stays done"
     for life in state.open_calls:

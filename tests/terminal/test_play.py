@@ -15,10 +15,10 @@ def test_a_run_is_played_to_a_breakpoint_and_to_its_end(tmp_path: Path) -> None:
     with Terminal(refold(f"{run}@1"), env=environment(tmp_path)) as terminal:
         terminal.wait("seq 1 / 9")
         terminal.press("b")
-        terminal.wait("stop at")
+        terminal.wait(" breakpoints ")
         terminal.send(*"error:yes")
         terminal.press("enter")
-        terminal.wait(lambda text: "stop at" not in text)
+        terminal.wait(lambda text: " breakpoints " not in text)
         terminal.press(*">" * 4)
         terminal.wait("16×")
         terminal.press("space")
