@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from refold.app.agents import spelled
 from refold.app.cli_exit import exit_code
 from refold.app.cli_new_run import new_id
 from refold.app.cli_print import Printer
@@ -19,8 +19,12 @@ from refold.app.shell_name import shell_name
 from refold.core.agent import Agent, load_agent
 from refold.core.errors import RefoldError, StoreError
 from refold.core.formats.names import is_own
+from refold.core.pasted import pasted
 from refold.core.store.journal import Journal, JournalStore
 from refold.core.store.notes import NotesStore
+
+_UNNAMED: Final = "refold resume RUN"
+"""Said of a run whose path cannot be pasted."""
 
 
 class NowhereToKeep(RefoldError):
@@ -38,7 +42,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     name = None if arguments.name is None else new_id(arguments.name)
     store = JournalStore(_directory(settings))
     with store.begin(name, agent.opening(prompt, interactive=arguments.chat)) as journal:
-        again = spelled(resuming(journal, arguments.agent, settings, printer))
+        again = resuming(journal, arguments.agent, settings, printer)
         printer.note(f"refold: kept as {journal.run_id} in {journal.path}")
         try:
             outcome = live.run(agent, prompt, journal, interactive=arguments.chat)
@@ -74,16 +78,16 @@ def _directory(settings: Settings) -> Path:
     return (named or default)[-1]
 
 
-def resuming(journal: Journal, factory: str, settings: Settings, printer: Printer) -> tuple[str, ...]:
-    """Note which agent a run has, and where it works; give the command that resumes it."""
+def resuming(journal: Journal, factory: str, settings: Settings, printer: Printer) -> str:
+    """Note which agent a run has, and where it works; give the command that resumes it, to be pasted."""
     command = ("refold", "resume", shell_name(journal.path, settings))
     here, notes = str(Path.cwd()), NotesStore(settings.notes_dir)
     known = notes.read(journal.path)
     if (known.agent, known.cwd) == (factory, here):
-        return command
+        return pasted(*command) or _UNNAMED
     try:
         notes.update(journal.path, lambda noted: msgspec.structs.replace(noted, agent=factory, cwd=here))
     except StoreError as error:
         printer.note(f"refold: which agent it is could not be noted: {error}")
-        return (*command, "--agent", factory)
-    return command
+        return pasted(*command, "--agent", factory) or _UNNAMED
+    return pasted(*command) or _UNNAMED

@@ -253,7 +253,7 @@ def _go_on(
     made = loaded(agent.factory, Path(agent.directory))
     store = JournalStore(agent.run.parent)
     with open_to_resume(store, agent.run.stem, made, request=request, expected=arguments.expect) as opened:
-        again = spelled(resuming(opened.journal, agent.factory, settings, printer))
+        again = resuming(opened.journal, agent.factory, settings, printer)
         if opened.journal.repaired is not None:
             printer.note(f"refold: repaired: {opened.journal.repaired.sentence}")
         for note in opened.plan.notes:

@@ -20,6 +20,7 @@ from refold.app.settings import Settings
 from refold.app.trashing import Moved, Moving, fork_ids, is_due, kept_until, move, plans_for, trashed
 from refold.core.errors import AmbiguousRun, RefoldError, RunNotFound
 from refold.core.keeping import TRASH
+from refold.core.pasted import pasted
 from refold.core.records import Json
 from refold.core.store.files import shown
 from refold.core.store.trash_list import Entry, closed, restore
@@ -131,9 +132,9 @@ def tell_moved(results: Sequence[Moved], settings: Settings, printer: Printer, *
             printer.error(moved.error)
         else:
             known = any(str(root.path) == plan.found.root for root in settings.roots)
-            root = "" if known else f" --root {plan.found.root}"
-            back = f"'refold restore {plan.id}{root}' puts it back"
-            printer.line((Cell(line(plan.id), "strong"), Cell(line(f" is in the trash; {back}"))))
+            command = pasted("refold", "restore", plan.id, *(() if known else ("--root", plan.found.root)))
+            back = f"; to put it back: {command}" if command else ""
+            printer.line((Cell(line(plan.id), "strong"), Cell(line(f" is in the trash{back}"))))
             if not moved.durable:
                 printer.note("refold: moved, but the disk has not confirmed it")
     return REFUSED if any(moved.error for moved in results) else FINE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 
 import msgspec
 
@@ -27,6 +26,7 @@ from refold.app.shell_name import shell_name
 from refold.app.typed_resume import forced_resume, typed_resume
 from refold.core.findings import finding_json
 from refold.core.links import link
+from refold.core.pasted import pasted
 from refold.core.patterns import Patterns
 from refold.core.postmortem import Action, ActionName, InFlight, Postmortem, as_it_is
 from refold.core.records import Json
@@ -84,6 +84,7 @@ def _commands(reader: RunReader, settings: Settings, post: Postmortem) -> dict[A
     """Give what does on the command line what a key does on the screen, as it can be typed anywhere.
 
     What a resume has to be told stands in its command, left open where it is not known.
+    There is none where the path of the run cannot be pasted.
     """
     run = shell_name(reader.path.absolute(), settings)
     at = [] if (seq := _action(post, "fork").at) is None else ["--at", str(seq)]
@@ -94,7 +95,8 @@ def _commands(reader: RunReader, settings: Settings, post: Postmortem) -> dict[A
         "repair": ["repair", run],
     }
     possible = {action.name for action in post.actions if action.possible}
-    return {name: shlex.join(["refold", *words]) for name, words in spelled.items() if name in possible}
+    commands = {name: pasted("refold", *words) for name, words in spelled.items() if name in possible}
+    return {name: command for name, command in commands.items() if command}
 
 
 def _told_resume(reader: RunReader, settings: Settings, post: Postmortem) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import msgspec
 from refold.app.log import record_fault
 from refold.app.present import units
 from refold.app.trashing import is_due
+from refold.core.pasted import pasted
 from refold.core.store.catalog import Catalog
 from refold.core.store.exposure import is_exposed, mode_of
 from refold.core.store.lock import locked_inodes
@@ -211,7 +212,7 @@ def _directory(report: RootReport) -> Iterator[Check]:
     mode = mode_of(path)
     if mode & 0o022 and not mode & stat.S_ISVTX:
         said = f"{path}: others may put files there or take them away (mode {mode:04o})"
-        yield Check("directory", "warning", said, f"chmod go-w {path}")
+        yield Check("directory", "warning", said, _closing(path))
     others = f", {units.plural(report.others, 'other file')}" if report.others else ""
     detail = report.detail if report.state == "same" else f"{units.plural(report.runs, 'run')}{others}"
     closed = "" if mode & 0o055 else "; nobody else may look into it"
@@ -397,6 +398,10 @@ def _notes(directory: Path, trashed: AbstractSet[str]) -> Iterator[Check]:
         yield Check("notes", "fine", f"{directory}: {units.plural(count, 'note')}")
 
 
+def _closing(path: Path) -> str:
+    return pasted("chmod", "go-w", str(path)) or "take the right to write from others: chmod go-w"
+
+
 def _config(path: Path) -> Iterator[Check]:
     mode = mode_of(path)
     if not os.path.lexists(path):
@@ -406,7 +411,7 @@ def _config(path: Path) -> Iterator[Check]:
             "config",
             "warning",
             f"{path}: others may change it (mode {mode:04o}), and it names programs that are started",
-            f"chmod go-w {path}",
+            _closing(path),
         )
     else:
         yield Check("config", "fine", f"{path}: understood")

@@ -9,6 +9,7 @@ import msgspec
 from refold.app.agents import PROGRAM, RunAgent, asked_for
 from refold.app.present.resume_plan import OF_CALLS, undecided
 from refold.core.decisions import names_itself
+from refold.core.pasted import pasted
 from refold.core.resume import ResumePlan
 from refold.core.store.notes import Notes
 
@@ -23,6 +24,7 @@ _FORCED: Final = frozenset({"fingerprint", "no_reason", "wall_time"})
 def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:
     """Give the arguments; empty where no answer lets the run go on, or it needs none beside its name.
 
+    Empty also where one of them cannot be pasted: a path, or what was said of a call.
     What is not decided about a call is left open in them: pasted as it is, such a command is refused.
 
     Args:
@@ -50,7 +52,7 @@ def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, 
         words.append(f"--decide={call.id if names_itself(call.id) else f'#{number + 1}'}=")
     if plan.repair is not None and not request.repair:
         words.append("--repair")
-    return tuple(words)
+    return tuple(words) if pasted(*words) else ()
 
 
 def forced_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, ...]:

@@ -14,12 +14,15 @@ CHOICES: Final = ("rerun", "failed", "done")
 FAILED: Final = "outcome unknown: recorded as failed"
 """What is recorded as the result of a call that was decided to count as failed."""
 
-_ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})|\0")
+_ODD_ID: Final = re.compile(rf"\A#|=(?:{'|'.join(CHOICES)})")
 
 
 def names_itself(call_id: str) -> bool:
-    """Say whether an id can stand before `=CHOICE` in a command and be read as nothing else."""
-    return bool(call_id) and _ODD_ID.search(call_id) is None
+    """Say whether an id can stand before `=CHOICE` in a command and be read as nothing else.
+
+    The id is the model's own: one that would command the terminal it is pasted into cannot (`core.pasted`).
+    """
+    return bool(call_id) and call_id.isprintable() and _ODD_ID.search(call_id) is None
 
 
 def decided_text(decision: Decision) -> str:

@@ -104,6 +104,23 @@ def test_directories_that_are_open_to_others_or_not_there(given: Settings, tmp_p
     assert len(said) == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a;touch PWNED", "chmod go-w '{}'"),
+        ("a\x15touch PWNED\r", "take the right to write from others: chmod go-w"),
+    ],
+)
+def test_the_command_against_a_directory_that_others_write_to_can_be_pasted(
+    name: str, said: str, given: Settings, tmp_path: Path
+) -> None:
+    open_to_all = tmp_path / name
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    (check,) = found(msgspec.structs.replace(given, roots=(Root(open_to_all, "refold", "config"),)))
+    assert check.remedy == said.format(open_to_all)
+
+
 def test_few_watches_and_a_far_disk(given: Settings) -> None:
     watching, locks = "watching", "locks"
     checks = found(given, watches=100, instances=4, kind="nfs4")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refold.app.bundles import lies_inside, source_of
 from refold.app.present.landing import Landing
+from refold.app.safe import line
 from refold.app.shell_name import shell_name
 from refold.core.links import link
+from refold.core.pasted import pasted
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings
@@ -26,7 +28,9 @@ class Copy(NamedTuple):
 
 
 def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ...]:
-    """Give what can be copied of a run; a link and a command as a shell takes them.
+    """Give what can be copied of a run; a link and a command as a shell takes them, if one can.
+
+    In an id and a path pictures stand for what would command the terminal that they are pasted into.
 
     Args:
         path: Its journal or directory.
@@ -39,15 +43,16 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
     named = whole if bundle else shell_name(path, settings)
     place = link(named, at.seq if at is not None else None, at.line if at is not None else None)
     copied = (
-        Copy("id", "id", run_id),
-        Copy("path", "path", whole),
+        Copy("id", "id", run_id if run_id.isprintable() else line(run_id)),
+        Copy("path", "path", whole if whole.isprintable() else line(whole)),
         # In the midst of a word a shell takes # as it is.
         Copy("link", "deep link", place if shlex.quote(named) == named else shlex.quote(place)),
     )
-    if lies_inside(path):
+    command = pasted("refold", "resume", named)
+    if lies_inside(path) or not command:
         # No link leads to a run within the run of a bundle.
         return copied[:2]
     if bundle:
         # Nothing goes on with a bundle.
         return copied
-    return (*copied, Copy("resume", "resume command", shlex.join(["refold", "resume", named])))
+    return (*copied, Copy("resume", "resume command", command))

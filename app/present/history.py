@@ -166,8 +166,12 @@ def program(conversation: Conversation, path: str) -> str:
 
 
 def goes_on(conversation: Conversation) -> str:
-    """Give what is typed in its own program to go on with a conversation."""
-    return f"/resume {conversation.name}"
+    """Give what is typed in its own program to go on with a conversation.
+
+    Pictures stand for what would command the terminal that it is pasted into: no program makes such a name.
+    """
+    name = conversation.name
+    return f"/resume {name if name.isprintable() else safe.line(name)}"
 
 
 class TurnRows:

@@ -9,6 +9,7 @@ import msgspec
 
 from refold.core.formats.names import keeps_directories
 from refold.core.links import link
+from refold.core.pasted import pasted
 from refold.core.records import Json, Record
 from refold.core.state import Counters
 
@@ -79,7 +80,7 @@ class Head(msgspec.Struct, frozen=True):
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Names and values for a list of facts; what is not known is left out."""
         rows = (
-            ("open it with", f"refold {link(self.run_id, self.up_to)}"),
+            ("open it with", self._opening),
             ("format", self.format),
             ("model", self.model),
             ("created", self.created),
@@ -95,6 +96,12 @@ class Head(msgspec.Struct, frozen=True):
             ("damage", f"{self.damaged:,}" if self.damaged else ""),
         )
         return tuple((name, value) for name, value in rows if value)
+
+    @property
+    def _opening(self) -> str:
+        """The command that opens it; empty where its id cannot be pasted, or would be read as an option."""
+        place = link(self.run_id, self.up_to)
+        return "" if place.startswith("-") else pasted("refold", place)
 
     @property
     def _in_flight(self) -> str:
