@@ -163,8 +163,10 @@ class Config(BaseModel):
     @field_validator("keys")
     @classmethod
     def _known_actions(cls, value: dict[str, str]) -> dict[str, str]:
-        for action in value:
+        for action, keys in value.items():
             _require_known(action, ROWS, "action")
+            if not all(key.strip() for key in keys.split(",")):
+                raise ValueError(f"{action} needs a key, or several with commas between them")
         found = clash(value)
         if found is not None:
             raise ValueError(

@@ -42,7 +42,7 @@ _FIELDS: Final = (
 )
 _STOPS: Final = {
     "budget": "the token budget was used up",
-    "max_iterations": "the limit of iterations was reached",
+    "max_iterations": "the limit of turns was reached",
 }
 _BEGIN_IT: Final = "begin it, if it is ours: refold run AGENT PROMPT --name ID"
 

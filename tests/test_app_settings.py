@@ -196,6 +196,8 @@ roots = ["~/one", "two", {path = "/three", format = "fisk-ai"}]
         ('utc = "yes"', 1, ["utc", "true or false"]),
         ('theme = "x"\n[keys]\n# c\n"run.search" = 5\n', 4, ["keys.run.search", "text in quotes"]),
         ('[keys]\n"run.serch" = "f"\n', 1, ["keys", "run.serch", "did you mean run.search"]),
+        ('[keys]\n"runs.search" = ""\n', 1, ["runs.search needs a key"]),
+        ('[keys]\n"runs.search" = "f5,"\n', 1, ["runs.search needs a key"]),
         ('[keys]\n"runs.postmortem" = "r"\n', 1, ["'r' would start both runs.postmortem and runs.resume"]),
         ('columns = [\n"id",\n"statsu"]', 1, ["columns", "did you mean status"]),
         ('roots = [\n  "a",\n  7,\n]\n', 1, ["roots[1]"]),

@@ -286,7 +286,7 @@ def test_a_decision_without_an_open_turn_is_refused() -> None:
         ("refusal", "error", "the model refused"),
         ("max_tokens", "", "the reply was cut off"),
         ("tool_use", "budget", "the token budget was used up"),
-        ("tool_use", "max_iterations", "the limit of iterations was reached"),
+        ("tool_use", "max_iterations", "the limit of turns was reached"),
     ],
 )
 def test_what_a_stop_withheld_waits_to_be_told(stop: str, stopped: str, said: str) -> None:

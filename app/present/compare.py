@@ -10,6 +10,7 @@ from refold.app import safe
 from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.layout import cell, fit, flow, span
+from refold.app.present.limits import LIMIT_NAMES
 from refold.app.present.rows import TimelineRows
 from refold.app.present.runs import middle
 from refold.app.safe import Safe
@@ -44,8 +45,7 @@ _NAMES: Final[dict[str, str]] = {
     "system_hash": "system prompt",
     "tools_hash": "tool set",
     "thinking_mode": "thinking",
-    "max_tokens": "max tokens",
-    "max_iterations": "max turns",
+    **LIMIT_NAMES,
     "step": "turn",
 }
 

@@ -11,6 +11,7 @@ from refold.app.lines import Cell, Line, Role
 from refold.app.present import units
 from refold.app.present.effects import effect_words
 from refold.app.present.layout import BLANK, cell, fit, flow, span, spread
+from refold.app.present.limits import LIMIT_NAMES
 from refold.app.present.rows import argument_cells
 from refold.app.safe import Safe
 from refold.core.decisions import decided_text
@@ -299,7 +300,7 @@ def _fingerprint(rows: Sequence[FingerprintRow], width: int) -> Iterator[Line]:
         changed = row.same is False
         yield fit(
             (
-                cell(f"  {row.field:{_LABEL - 2}}", "text" if changed else "dim"),
+                cell(f"  {LIMIT_NAMES.get(row.field, row.field):{_LABEL - 2}}", "text" if changed else "dim"),
                 _value(row.saved, value),
                 _value("–" if row.now is None else row.now or "none", value),
                 Cell(Safe(word), role),
