@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias, overload
 from zlib import crc32
 
@@ -140,8 +140,10 @@ def _code(column: Numbers | array[float] | memoryview[float]) -> str:
     return column.format if isinstance(column, memoryview) else column.typecode
 
 
-def _grown(column: Numbers) -> array[int]:
-    return array(column.format, column.tobytes()) if isinstance(column, memoryview) else column
+def _grown(column: memoryview[int]) -> array[int]:
+    grown: array[int] = array(column.format)
+    grown.frombytes(column.cast("B"))
+    return grown
 
 
 def _extended(column: array[int], before: int, values: Sequence[int]) -> array[int]:
@@ -155,9 +157,11 @@ def _extended(column: array[int], before: int, values: Sequence[int]) -> array[i
         return column
     for code in _widths(column.typecode)[1:]:
         try:
-            return array(code, [*column, *values])
+            wider = array(code, column)
+            wider.extend(values)
         except OverflowError:
             continue
+        return wider
     raise OverflowError("a number of more than 64 bits")
 
 
@@ -206,21 +210,34 @@ class Columns:
         """The columns of each item and of each turn, once one was added to; until then they may be views."""
 
     def add(self, rows: Sequence[tuple[int | float, ...]]) -> None:
-        """Add items, one at least, of each its entries in the order in which the columns stand above."""
+        """Add items, one at least, of each its entries in the order in which the columns stand above.
+
+        Raises:
+            OverflowError: a number of more than 64 bits; nothing is added.
+        """
         by_item, _ = self._grows or self._growing()
         try:
             for column, values in zip(by_item, zip(*rows, strict=True), strict=True):
                 column.extend(values)
         except OverflowError:
             before = len(self.seconds)
-            for name, values in zip(_BY_ITEM, zip(*rows, strict=True), strict=True):
-                setattr(self, name, _extended(getattr(self, name), before, values))
+            try:
+                for name, values in zip(_BY_ITEM, zip(*rows, strict=True), strict=True):
+                    setattr(self, name, _extended(getattr(self, name), before, values))
+            except OverflowError:
+                for column in self._growing()[0]:
+                    del column[before:]
+                raise
             self._growing()
 
     def begin_turn(
         self, in_tokens: int, out_tokens: int, cache_read: int, cache_create: int, last_assistant: int
     ) -> None:
-        """Note what holds from a new turn on; its first item is added next."""
+        """Note what holds from a new turn on; its first item is added next.
+
+        Raises:
+            OverflowError: a number of more than 64 bits; nothing is noted.
+        """
         of_in, of_out, of_read, of_create, of_last = (self._grows or self._growing())[1]
         try:
             of_in.append(in_tokens)
@@ -231,23 +248,35 @@ class Columns:
         except OverflowError:
             before = len(of_last)
             turn = (in_tokens, out_tokens, cache_read, cache_create, last_assistant)
-            for name, value in zip(_BY_TURN, turn, strict=True):
-                by_turn = getattr(self, name)
-                by_turn.values = _extended(by_turn.values, before, (value,))
+            try:
+                for name, value in zip(_BY_TURN, turn, strict=True):
+                    by_turn = getattr(self, name)
+                    by_turn.values = _extended(by_turn.values, before, (value,))
+            except OverflowError:
+                for column in self._growing()[1]:
+                    del column[before:]
+                raise
             self._growing()
 
-    def _growing(self) -> _Growing:
-        """Make arrays of all columns that are views."""
-        items: list[array[int] | array[float]] = []
+    def growing(self) -> Iterator[None]:
+        """Copy the columns that are views, one a step; who adds an item copies all that are left at once."""
         for name in _BY_ITEM:
-            items.append(_grown(getattr(self, name)))
-            setattr(self, name, items[-1])
-        turns: list[array[int]] = []
+            column = getattr(self, name)
+            if isinstance(column, memoryview):
+                setattr(self, name, _grown(column))
+                yield
         for name in _BY_TURN:
             by_turn = getattr(self, name)
-            turns.append(_grown(by_turn.values))
-            by_turn.turns, by_turn.values = self.llm, turns[-1]
-        self._grows = tuple(items), tuple(turns)
+            by_turn.turns = self.llm
+            if isinstance(by_turn.values, memoryview):
+                by_turn.values = _grown(by_turn.values)
+                yield
+
+    def _growing(self) -> _Growing:
+        for _ in self.growing():
+            pass
+        items = tuple(getattr(self, name) for name in _BY_ITEM)
+        self._grows = items, tuple(getattr(self, name).values for name in _BY_TURN)
         return self._grows
 
     def arrays(self) -> list[Numbers | array[float] | memoryview[float]]:

@@ -74,9 +74,48 @@ def test_any_number_is_kept_as_it_is(
     assert again.packed().turns == columns.packed().turns
 
 
-def test_a_number_of_more_than_64_bits_is_refused() -> None:
+def test_a_number_of_more_than_64_bits_is_refused_and_nothing_is_added() -> None:
+    columns = Columns()
+    row = (0, 0, 0, 5, *(0,) * 9, -1, 0.0)
+    columns.begin_turn(1, 2, 3, 4, 1)
+    columns.add([(*row[:6], 1, *row[7:])])
+    before = columns.packed()
     with pytest.raises(OverflowError):
-        Columns().add([(0, 0, 0, 2**64, *(0,) * 9, -1, 0.0)])
+        columns.add([row, (2**33, 2**33, 0, 2**64, *(0,) * 9, -1, 0.0)])
+    assert {len(column) for column in columns.arrays()[:15]} == {1}
+    assert held(columns) == [(*row[:6], 1, *row[7:])]
+    with pytest.raises(OverflowError):
+        columns.begin_turn(2**33, 5, 2**64, 5, 5)
+    assert {len(column) for column in columns.arrays()[15:]} == {2}
+    columns.begin_turn(5, 6, 7, 8, 2)
+    columns.add([(*row[:6], 2, *row[7:])])
+    assert [columns.in_tokens[1], columns.cache_create[1], columns.last_assistant[1]] == [5, 8, 2]
+    assert before.turns != columns.packed().turns
+
+
+@pytest.mark.parametrize("steps", range(22))
+def test_columns_from_a_cache_grow_one_at_a_time_and_hold_the_same_meanwhile(steps: int) -> None:
+    columns = Columns()
+    for turn in (1, 2):
+        columns.begin_turn(turn, 2**40, 3, 4, turn)
+        columns.add([(7, 2**33, 0, turn, 0, 0, turn, *(0,) * 6, -1, 0.5)])
+    again = Columns()
+    again.restore(columns.packed())
+    views = sum(isinstance(column, memoryview) for column in again.arrays())
+    assert views == 20
+    growing = again.growing()
+    for done in range(1, steps):
+        next(growing, None)
+        left = sum(isinstance(column, memoryview) for column in again.arrays())
+        assert left == max(0, views - done)
+        assert again.packed() == columns.packed()
+    del growing
+    for each in (columns, again):
+        each.begin_turn(9, 9, 9, 9, 3)
+        each.add([(8, 2**34, 0, 3, 0, 0, 3, *(0,) * 6, -1, 0.5)])
+        assert [each.in_tokens[item] for item in range(3)] == [1, 2, 9]
+    assert again.packed() == columns.packed()
+    assert list(again.growing()) == []
 
 
 def test_a_value_is_found_in_a_column_that_grows_and_in_one_from_a_cache() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests import generate
 
 from refold.core import columns
 from refold.core.rivumi import timeline_builder as rivumi
 from refold.core.rivumi.history import KeptHistory
 from refold.core.store import index_cache
+from refold.core.store.growing import Change
+from refold.core.store.reader import RunReader
 from refold.core.timeline_builder import Snapshot
 from refold.core.timeline_fold import IndexFold
 
@@ -45,3 +49,35 @@ def test_what_an_earlier_layout_kept_is_a_miss(tmp_path: Path, monkeypatch: pyte
         assert index_cache.load(tmp_path, 7, 8) is None
     assert index_cache.save(tmp_path, place, b"\x90")
     assert index_cache.load(tmp_path, 7, 8) is not None
+
+
+def test_a_reopened_index_is_copied_one_column_a_step_once_lines_are_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_cache, "SMALLEST", 1)
+    path, cache = tmp_path / "run.json", tmp_path / "cache"
+    *lines, last = generate.journal(records=40, run_id="run")
+    path.write_bytes(b"".join(lines))
+    os.utime(path, (1, 1))
+    with RunReader.open(path, cache=cache) as reader:
+        reader.index_all()
+        assert reader.keep_index(cache)
+    with RunReader.open(path, cache=cache) as reader:
+        assert reader.step(0.0)
+        # Who only looks pays nothing.
+        assert views(reader) == 20
+        with path.open("ab") as file:
+            file.write(last)
+        assert reader.poll() is Change.GREW
+        left = [views(reader)]
+        while not reader.step(0.0):
+            left.append(views(reader))
+        assert left[:21] == [*range(20, -1, -1)]
+        assert reader.timeline.items == len(lines) + 1
+        with RunReader.open(path) as anew:
+            assert anew.index_all().columns.packed() == reader.timeline.columns.packed()
+
+
+def views(reader: RunReader) -> int:
+    """Say how many columns were not copied yet."""
+    return sum(isinstance(column, memoryview) for column in reader.timeline.columns.arrays())

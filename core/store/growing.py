@@ -189,6 +189,12 @@ class GrowingIndex:
         self._take_back_tail()
         self._choose_decoder()
         scanner = self._scanner
+        if self.size > scanner.offset:
+            # An index from a cache is copied before lines are added to it: of a long run that takes a while.
+            for _ in self.timeline.columns.growing():
+                if time.perf_counter() >= deadline:
+                    self.complete = False
+                    return False
         while True:
             lines = scanner.batch()
             if lines:
