@@ -17,7 +17,8 @@ from refold.app.present.units import plural
 from refold.app.settings import Settings
 from refold.core.errors import RefoldError, Refused
 from refold.core.redact import Redactor
-from refold.core.store.export import NameTaken, Source, gathered, refuse_taken, write_file, write_new_file
+from refold.core.store.export import Source, gathered
+from refold.core.store.export_target import NameTaken, refuse_taken, write_file, write_new_file
 from refold.core.store.files import shown
 
 

@@ -20,7 +20,6 @@ from refold.app.present import postmortem as present
 from refold.app.present.reading import reading_of
 from refold.app.present.status import status_cell
 from refold.app.safe import Safe, line
-from refold.app.session_resuming import prepared_session
 from refold.app.settings import Settings
 from refold.app.shell_name import shell_name
 from refold.app.typed_resume import forced_resume, typed_resume
@@ -106,6 +105,8 @@ def _told_resume(reader: RunReader, settings: Settings, post: Postmortem) -> tup
         return ()
     path = reader.path.absolute()
     if reader.session is not None:
+        from refold.app.session_resuming import prepared_session
+
         prepared = prepared_session(path, settings)
         agent, notes = prepared.agent, prepared.notes
     else:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from refold.app.lines import Rows
 from refold.app.safe import line
 from refold.core.redact import explain
-from refold.core.store.export import Source, as_text, refuse_target, write_file
+from refold.core.store.export import Source, as_text
+from refold.core.store.export_target import refuse_target, write_file
 
 if TYPE_CHECKING:
     from refold.app.settings import Settings

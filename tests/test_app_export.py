@@ -37,15 +37,8 @@ from refold.core.playback import AS_RECORDED, Playhead
 from refold.core.redact import Redactor
 from refold.core.store import bundle as bundles
 from refold.core.store.bundle import BadBundle, open_bundle
-from refold.core.store.export import (
-    LONGEST,
-    NameTaken,
-    Source,
-    as_text,
-    refuse_target,
-    write_file,
-    write_new_file,
-)
+from refold.core.store.export import LONGEST, Source, as_text
+from refold.core.store.export_target import NameTaken, refuse_target, write_file, write_new_file
 from refold.core.store.reader import RunReader
 
 TEXT_FORMATS = ("md", "html", "json", "jsonl", "cast", "svg")

@@ -23,7 +23,8 @@ from refold.core.rivumi.verdict import verdict
 from refold.core.store.bundle import BadBundle, Opened, open_bundle
 from refold.core.store.bundle_parts import DEEPEST
 from refold.core.store.bundle_writing import write_bundle
-from refold.core.store.export import Source, write_file
+from refold.core.store.export import Source
+from refold.core.store.export_target import write_file
 from refold.core.store.reader import RunReader
 from refold.core.store.session_files import read_run
 from refold.core.store.session_names import PART_NAMES

@@ -175,3 +175,18 @@ def test_a_call_that_had_not_begun_is_not_said_to_have(
     assert "replace_text (calc.py) still to be answered: not run in this fork." in why
     assert "had started it" not in why
     assert "had started it" not in said(capsys, "resume", child, "--plan")
+
+
+def test_an_export_says_that_they_did_not_run_in_the_fork(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fork", "refactor-imports", "--at", "20", "--name", "again"]) == 0
+    for run, told, not_told in (
+        ("again", "1 call without a result: not run in this fork", "outcome unknown"),
+        ("index-photos", "1 call without a result: outcome unknown", "not run in this fork"),
+    ):
+        capsys.readouterr()
+        assert main(["export", run, "--format", "md", "-o", "-"]) == 0
+        text = capsys.readouterr().out
+        assert told in text
+        assert not_told not in text

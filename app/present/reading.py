@@ -24,7 +24,7 @@ from refold.core.records import AssistantRecord, Fingerprint, Json, MetaRecord, 
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import RunState
 from refold.core.status import Status, derive
-from refold.core.store.in_parent import was_opened
+from refold.core.store.in_parent import nothing_began
 from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 
@@ -157,7 +157,7 @@ class Reading(ReadingChanges):
         """Say whether a call may still get its result: somebody is at work, or nobody has begun it here."""
         if held or self.is_window or not self.reader.complete:
             return held
-        return self.status(held=held).name == "ready" and not was_opened(self.reader.path)
+        return nothing_began(self.reader, self.kept)
 
     def _is_open(self, item: int) -> bool:
         """Say whether an item is the last reply, whose results may still come."""

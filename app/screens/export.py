@@ -33,7 +33,8 @@ from refold.app.widgets.prompt_bar import PromptBar
 from refold.app.widgets.words import Words
 from refold.core.errors import RefoldError
 from refold.core.redact import Redactor
-from refold.core.store.export import Source, write_file, write_new_file
+from refold.core.store.export import Source
+from refold.core.store.export_target import write_file, write_new_file
 
 if TYPE_CHECKING:
     from refold.app.exporting import Put

@@ -71,6 +71,8 @@ class Head(msgspec.Struct, frozen=True):
     """The reason of the last terminal record; empty where there is none."""
     open_calls: int
     """How many calls of the last turn have no result."""
+    nothing_began: bool
+    """It is a fork that nobody has gone on with: these calls did not run in it."""
     damaged: int
     """How many records or stretches of bytes something is wrong with."""
     refold: str
@@ -110,7 +112,7 @@ class Head(msgspec.Struct, frozen=True):
         calls = (
             "1 call without a result" if self.open_calls == 1 else f"{self.open_calls} calls without a result"
         )
-        return f"{calls}: outcome unknown"
+        return f"{calls}: {'not run in this fork' if self.nothing_began else 'outcome unknown'}"
 
 
 _COMMANDING: Final = re.compile(

@@ -9,7 +9,10 @@ from typing import Final
 
 from refold.core.errors import BadRecord, StoreError
 from refold.core.in_parent import InParent
+from refold.core.keeping import NOTHING, Kept
 from refold.core.records import AssistantRecord, ToolResultRecord
+from refold.core.standing import facts_of, opening_meta
+from refold.core.status import derive
 from refold.core.store.files import open_regular
 from refold.core.store.reader import RunReader
 from refold.core.store.roots import SUFFIX
@@ -27,6 +30,18 @@ def was_opened(path: Path) -> bool:
     A call that was started in a fork and killed leaves no record: then only this tells that it may have run.
     """
     return os.path.lexists(path.with_suffix(".lock"))
+
+
+def nothing_began(reader: RunReader, kept: Kept = NOTHING) -> bool:
+    """Say whether a run, indexed to its end, is a fork in which nothing began: its open calls did not run.
+
+    Args:
+        reader: The run.
+        kept: What is noted about it: of whom it is a fork, where its format has no place for that.
+    """
+    meta = opening_meta(reader.timeline, reader.meta)
+    status = derive(facts_of(reader.timeline, meta, reader.decoder, kept))
+    return status.name == "ready" and not was_opened(reader.path)
 
 
 def in_parent(reader: RunReader, parent: str) -> InParent:

@@ -39,12 +39,9 @@ from refold.core.resume import (
     ResumeRequest,
     plan_resume,
 )
-from refold.core.standing import facts_of as standing
-from refold.core.standing import opening_meta
 from refold.core.state import RunState
-from refold.core.status import derive
 from refold.core.store.files import open_regular, shown
-from refold.core.store.in_parent import in_parent, was_opened
+from refold.core.store.in_parent import in_parent, nothing_began
 from refold.core.store.journal import Journal, JournalStore
 from refold.core.store.lock import Holder, holder_of, locked_inodes
 from refold.core.store.notes import Notes
@@ -293,13 +290,11 @@ def _facts(
 
 def _in_parent(reader: RunReader, facts: ResumeFacts) -> InParent | None:
     """Give what the parent of a fresh fork knows of its open calls; None where they may have run here."""
-    if facts.state is None or facts.state.pending is None or was_opened(reader.path):
+    if facts.state is None or facts.state.pending is None or not nothing_began(reader, facts.kept):
         return None
-    meta = opening_meta(reader.timeline, reader.meta)
-    status = derive(standing(reader.timeline, meta, reader.decoder, facts.kept))
-    origin = meta.forked_from if meta is not None else None
+    origin = reader.meta.forked_from if reader.meta is not None else None
     parent = origin.run_id if origin is not None else facts.kept.fork_of
-    return in_parent(reader, parent) if status.name == "ready" and parent else None
+    return in_parent(reader, parent) if parent else None
 
 
 def _context(timeline: Timeline) -> int:

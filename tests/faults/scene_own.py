@@ -24,7 +24,8 @@ from refold.core.store import list_cache
 from refold.core.store.bundle import open_bundle
 from refold.core.store.bundle_writing import write_bundle
 from refold.core.store.catalog import Catalog, Root
-from refold.core.store.export import Source, as_text, gathered, write_file
+from refold.core.store.export import Source, as_text, gathered
+from refold.core.store.export_target import write_file
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
 from refold.core.store.seen import look
