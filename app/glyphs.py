@@ -86,6 +86,7 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("├→ └→", "a call of a tool"),
     ("├  └", "its result"),
     ("■ ✓ ▮", "the last record: stopped, completed, suspended"),
+    ("ψ RUN", "in the first row: that run was forked after this record"),
     ("▶ ▮ ■", "while a run is played: it plays, it is paused, a breakpoint stopped it"),
     (
         "▸",
@@ -94,7 +95,10 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("✗", "an error"),
     ("⚠", "damage, with its count: a place that cannot be read"),
     ("ψ", "a fork: beside ready, a fork that nobody has gone on with; beside a run, that it is one"),
-    ("ψ seq", "in the first row: a fork may begin after this record; ψ RUN: that run was forked here"),
+    (
+        "ψ seq",
+        "in the first row: a fork may begin after this record; ψ pending: with calls pending",
+    ),
     ("┤ ┆", "after this record a fork may begin: between turns; with calls pending"),
     ("╵", "the same below the ruler, between turns"),
     ("*  ▪", "in the list of runs: starred by you; noted by you, on records too"),
