@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from refold.core.store.resolve import called_exactly
 from refold.core.store.run_id import is_run_id
 
 if TYPE_CHECKING:
@@ -17,8 +18,14 @@ _ONLY_HERE: Final = frozenset({"--root", DEMO})
 
 
 def shell_name(run: Path, settings: Settings) -> str:
-    """Give the id of a run where every command finds it by that, else its path."""
+    """Give the id of a run where every command finds exactly this run by it, else its path.
+
+    Args:
+        run: Its journal or directory, as an absolute path.
+        settings: The directories in which an id is looked for.
+    """
     run_id = run.name.removesuffix(".json")
-    found = any(root.path == run.parent and root.origin not in _ONLY_HERE for root in settings.roots)
-    # A file may be called by what no command takes for an id.
-    return run_id if found and is_run_id(run_id) else os.path.abspath(run)  # noqa: PTH100 - a link stays one
+    roots = [root for root in settings.roots if root.origin not in _ONLY_HERE]
+    # A file may be called by what no command takes for an id, and two runs by the same.
+    found = is_run_id(run_id) and called_exactly(run_id, roots) == [run]
+    return run_id if found else os.path.abspath(run)  # noqa: PTH100 - a link stays one

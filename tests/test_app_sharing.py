@@ -39,6 +39,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.standing import AS_PRINTED
 from refold.app.settings import Settings
+from refold.app.shell_name import shell_name
 from refold.core.store.bundle import open_bundle
 from refold.core.store.reader import RunReader
 from refold.core.store.roots import Root
@@ -375,6 +376,7 @@ def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> No
     named = [copy.text for copy in copies(path, None, chosen)]
     assert named == ["a b", str(path), f"'{path}'", f"refold resume '{path}'"]
     known = msgspec.structs.replace(chosen, roots=(Root(tmp_path, "refold", "default"),))
+    (tmp_path / "a-b.json").touch()
     # No command takes this for an id.
     assert [copy.text for copy in copies(path, None, known)] == named
     assert copies(tmp_path / "a-b.json", Landing(None, 7), known)[2:] == (
@@ -385,6 +387,37 @@ def test_the_command_names_a_run_so_that_it_is_found_again(tmp_path: Path) -> No
     for origin in ("demo", "--root"):
         here = msgspec.structs.replace(chosen, roots=(Root(tmp_path, "refold", origin),))
         assert copies(tmp_path / "a-b.json", None, here)[3].text == f"refold resume {tmp_path / 'a-b.json'}"
+
+
+def test_an_id_that_two_runs_have_names_neither(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = {origin: tmp_path / origin for origin in ("default", "config", "demo")}
+    for place in places.values():
+        place.mkdir()
+    roots = tuple(Root(place, "fisk-ai", origin) for origin, place in places.items())
+    chosen = msgspec.structs.replace(settings(tmp_path / "own"), roots=roots)
+    ours, other, of_demo = (place / "one.json" for place in places.values())
+    for path in (ours, of_demo):
+        path.write_bytes(story.Writing("one", "hello").turn("look").data)
+    # No command looks into the directories of the demo by itself.
+    assert shell_name(ours, chosen) == "one"
+    assert shell_name(of_demo, chosen) == str(of_demo)
+    other.write_bytes(ours.read_bytes())
+    for path in (ours, other):
+        assert shell_name(path, chosen) == str(path)
+        for copy in copies(path, Landing(2), chosen)[2:]:
+            assert str(path) in copy.text
+        assert main(["show", shell_name(path, chosen)]) == 0
+    both = ["--only", "--root", str(ours.parent), "--root", str(other.parent)]
+    assert main([*both, "show", "one"]) != 0
+    assert "names 2 runs" in capsys.readouterr().err
+    ours.unlink()
+    assert shell_name(other, chosen) == "one"
+    other.unlink()
+    other.with_suffix("").mkdir()
+    (other.with_suffix("") / "events.jsonl").touch()
+    other.write_bytes(of_demo.read_bytes())
+    # A journal and a run directory of one id beside each other.
+    assert shell_name(other, chosen) == str(other)
 
 
 @pytest.mark.parametrize("name", ["away", "it's a", "-x", "a@2"])
