@@ -10,7 +10,10 @@ import pytest
 
 from refold.app import demo
 from refold.app.cli import main
+from refold.app.present.reading import reading_of
+from refold.app.present.view import View
 from refold.core.store.lock import RunLock
+from refold.core.store.reader import RunReader
 
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 
@@ -190,3 +193,15 @@ def test_an_export_says_that_they_did_not_run_in_the_fork(
         text = capsys.readouterr().out
         assert told in text
         assert not_told not in text
+
+
+@pytest.mark.parametrize(
+    ("run", "mark"),
+    [("again", "· run_tests  tests/export"), ("fix-date-parser", "? replace_text")],
+)
+def test_the_conversation_doubts_only_what_may_have_run(runs: Path, run: str, mark: str) -> None:
+    assert main(["fork", "refactor-imports", "--at", "20", "--name", "again"]) == 0
+    with RunReader.open(runs / f"refold/runs/{run}.json") as reader:
+        last = reader.index_all().items - 1
+        lines = [line for line in reading_of(reader).conversation(last, 80, View()) if line is not None]
+    assert mark in "\n".join("".join(cell.text for cell in line) for line in lines)

@@ -57,14 +57,16 @@ def earlier_line(count: int, width: int, key: str) -> Iterator[Line]:
     yield BLANK
 
 
-def open_turn_lines(turn: Message, calls: tuple[PendingCall, ...], width: int, view: View) -> Iterator[Line]:
+def open_turn_lines(
+    turn: Message, calls: tuple[PendingCall, ...], width: int, view: View, *, waits: bool = False
+) -> Iterator[Line]:
     """Give the turn that waits for results: it is sent only when all its calls are answered."""
     yield _rule((cell("open turn ", "warn"), cell("not part of the conversation yet", "dim")), width)
     shown = tuple(block for block in read_blocks(turn.content) if block.kind != "call")
     if shown:
         yield from block_lines(shown, width, view)
     for call in calls:
-        mark, note, role = verdict(call)
+        mark, note, role = verdict(call, held=waits)
         cells = (cell(f"{mark} ", role), cell(call.name or "unnamed tool", "call", 80), cell("  "))
         yield from flow((*cells, *argument_cells(call.input)[:1], cell(f"  {note}", role)), width, 4)
 

@@ -369,7 +369,8 @@ class Reading(ReadingChanges):
             yield empty_line()
         calls = self._open_calls(item)
         if state.pending is not None and calls is not None:
-            yield from open_turn_lines(state.pending.assistant, calls, width, view)
+            waits = self.waits(held=False)
+            yield from open_turn_lines(state.pending.assistant, calls, width, view, waits=waits)
 
     def _moment(self, item: int) -> tuple[Moment | None, FoldError | None]:
         from refold.app.present.state import moment
