@@ -123,6 +123,8 @@ class RefoldApp(App[None]):
         self._deaf_until = 0.0
         self._early: list[events.InputEvent | events.Paste] = []
         self._key_until = 0.0
+        self._answered = ""
+        """What the last key was told that does nothing."""
         self.background_faults: list[BaseException] = []
         """What failed in the background since the start."""
         for theme in themes.THEMES:
@@ -243,13 +245,19 @@ class RefoldApp(App[None]):
         await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
-        """Let no words act as keys that are typed behind a key which asks for words elsewhere."""
+        """Let no words act as keys that are typed where none are asked for; answer a key without effect."""
         from refold.app.screens.typed_blind import TypedBlindScreen, asks_elsewhere
+        from refold.app.unbound import answer_to, silent
 
+        if isinstance(self.screen, TypedBlindScreen):
+            return
         if asks_elsewhere(event, self.screen):
             event.prevent_default()
-            if not isinstance(self.screen, TypedBlindScreen):
-                self.push_screen(TypedBlindScreen(event.key))
+            self.push_screen(TypedBlindScreen(event.key))
+        elif silent(event, self.screen):
+            self._notifications.take_back(self._answered)
+            self._answered = answer_to(event, self.screen, self.settings.keymap)
+            self.notify(self._answered)
 
     def _follow(self, event: events.InputEvent | events.Paste) -> None:
         """Keep the next key back until this one has done what it is bound to.

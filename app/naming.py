@@ -21,9 +21,17 @@ def naming_here(name: str, path: Path, settings: Settings) -> Change:
     """Give what gives a run a name; the empty one takes it away.
 
     Raises:
-        BadNote: it cannot be a name, or is the id of another run: that run would be found by it.
+        BadNote: it cannot be a name, or is the id of another run, which would be found by it, or its name:
+            none would be found by that any more.
     """
     if name:
+        taken = [each for each in _named(name, settings) if os.path.realpath(each) != os.path.realpath(path)]
+        if taken:
+            more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+            raise BadNote(
+                f"{checked_name(name)} is the name of {_id(taken[0])}{more}, and a name finds one run",
+                remedy="choose another name, or take it away there first",
+            )
         for other in called_exactly(checked_name(name), settings.roots):
             if os.path.realpath(other) != os.path.realpath(path):
                 raise BadNote(
@@ -34,15 +42,8 @@ def naming_here(name: str, path: Path, settings: Settings) -> Change:
 
 
 def doubts(name: str, path: Path, settings: Settings) -> Iterator[str]:
-    """Say where a name that a run has been given is not the only thing that is called so."""
+    """Say where a name that a run has been given is also how ids of others begin."""
     given, here = checked_name(name), os.path.realpath(path)
-    others = index_of(settings.notes_dir, settings.cache_dir).named(given)
-    same = [_id(other) for other in others if os.path.realpath(other) != here]
-    if same:
-        more = f" and {len(same) - 3} more" if len(same) > 3 else ""
-        has = "has" if len(same) == 1 else "have"
-        yield f"{', '.join(same[:3])}{more} {has} this name too: use the id, or name one of them otherwise"
-        return
     try:
         found = [str(resolve(given, settings.roots))]
     except AmbiguousRun as error:
@@ -53,6 +54,10 @@ def doubts(name: str, path: Path, settings: Settings) -> Iterator[str]:
     if begun:
         more = f" and {len(begun) - 1} more" if len(begun) > 1 else ""
         yield f"{given} also begins the id {begun[0]}{more}: a name goes first, and finds this run"
+
+
+def _named(name: str, settings: Settings) -> list[Path]:
+    return index_of(settings.notes_dir, settings.cache_dir).named(checked_name(name), settings.roots)
 
 
 def _id(path: str | Path) -> str:

@@ -113,12 +113,12 @@ class RunNotFound(StoreError):
 
 
 class AmbiguousRun(StoreError):
-    """A prefix that several runs share."""
+    """A prefix, or a name, that several runs share."""
 
     error_class = "ambiguous"
 
     def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(message, remedy="give more of the id, or the path of the run")
+        super().__init__(message, remedy="give the whole id, or the path of the run")
         self.candidates = candidates
 
 

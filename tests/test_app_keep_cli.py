@@ -12,6 +12,7 @@ from tests.test_app_fork_cli import refold as refold
 from tests.test_app_fork_cli import runs as runs
 from tests.test_readonly import picture
 
+from refold.core.store.keep import naming
 from refold.core.store.notes import NotesStore
 
 KEYS = ["id", "path", "star", "tags", "name", "note", "records"]
@@ -86,7 +87,8 @@ def test_an_id_goes_before_a_name_and_two_of_a_name_are_listed(at: Any, runs: Pa
     at("name", "alpha", "beta")
     assert at("note", "beta", "--json").row["id"] == "beta"
     at("name", "alpha", "same")
-    at("name", "beta", "Same")
+    # As older notes may hold it: today a second one is refused.
+    NotesStore(tmp_path / "state" / "refold" / "notes").update(runs / "beta.json", naming("Same"))
     answer = at("show", "same")
     assert answer.code == 3
     assert "names 2 runs: alpha, beta" in answer.err
@@ -178,7 +180,17 @@ def test_a_name_that_finds_another_run_or_several_is_said(at: Any) -> None:
     assert at("name", "alpha", "alpha").err == ""
     assert at("name", "alpha", "same").err == ""
     assert "beta" not in at("name", "alpha", "same").err
-    assert "alpha has this name too" in at("name", "beta", "Same").err
+
+
+def test_no_two_runs_have_one_name(at: Any) -> None:
+    assert at("name", "alpha", "same").code == 0
+    taken = at("name", "beta", "Same")
+    assert taken.code == 2
+    assert "Same is the name of alpha, and a name finds one run" in taken.err
+    assert at("note", "same", "--json").row["id"] == "alpha"
+    assert at("name", "alpha", "--clear").code == 0
+    assert at("name", "beta", "Same").code == 0
+    assert at("note", "same", "--json").row["id"] == "beta"
 
 
 @pytest.mark.parametrize("command", ["name", "note"])

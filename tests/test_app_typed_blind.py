@@ -22,6 +22,7 @@ from refold.app.screens.run import RunScreen
 from refold.app.screens.runs import RunsScreen
 from refold.app.screens.typed_blind import TypedBlindScreen
 from refold.app.settings import Settings
+from refold.core.store.lock import RunLock
 from refold.core.store.roots import Root
 
 Compare = Callable[..., bool]
@@ -122,6 +123,51 @@ async def test_a_key_with_a_meaning_between_makes_good_those_without(given: Sett
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("x", "x means nothing here. ? shows the keys."),
+        ("S", "Nothing goes on with this run that could be suspended"),
+        ("s", "Nothing goes on with this run that could be suspended"),
+        ("w", "Nothing is watched."),
+    ],
+)
+async def test_a_key_that_does_nothing_says_so(key: str, told: str, given: Settings) -> None:
+    path = given.roots[0].path / "fix-date-parser.json"
+    app = RefoldApp(given, lambda: RunScreen(path, settings=given))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: run.reader is not None and run.reader.complete and run.item is not None)
+        await pilot.press(key)
+        if key == "w":
+            await until(pilot, lambda: "watch" in shown(app)[-2] or "watch" in shown(app)[-1])
+            await pilot.press("enter")
+        await until(pilot, lambda: told[:30] in "\n".join(shown(app)))
+
+
+async def test_of_a_run_that_is_held_it_is_said_who_can_suspend_it(given: Settings) -> None:
+    path = given.roots[0].path / "fix-date-parser.json"
+    lock = RunLock.take(path.with_suffix(".lock"))
+    app = RefoldApp(given, lambda: RunScreen(path, settings=given))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        run = app.screen
+        assert isinstance(run, RunScreen)
+        await until(pilot, lambda: any("running" in row for row in shown(app)))
+        await pilot.press("s")
+        await until(pilot, lambda: any("Another process holds the run" in row for row in shown(app)))
+    lock.release()
+
+
+async def test_of_many_keys_that_do_nothing_the_last_one_is_answered(given: Settings) -> None:
+    app = explaining(given)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await read(pilot)
+        await pilot.press("a", "x", "z")
+        await until(pilot, lambda: any("z means nothing here" in row for row in shown(app)))
+        assert not any("a means" in row or "x means" in row for row in shown(app))
+
+
 def test_an_enter_that_came_before_the_warning_is_no_answer_to_it(tmp_path: Path) -> None:
     where = tmp_path / "demo"
     demo.make(where, datetime.now(UTC))
@@ -137,7 +183,8 @@ def test_an_enter_that_came_before_the_warning_is_no_answer_to_it(tmp_path: Path
         terminal.send("actor\r\r\r")
         terminal.wait("Press it again")
         assert sorted(store.iterdir()) == before
-        terminal.press("enter", settle=0.3)
+        terminal.settle(0.5)
+        terminal.send("enter")
         terminal.wait("ψ ready")
     assert sorted(store.iterdir()) != before
 

@@ -41,6 +41,8 @@ class RunGoingOnScreen(RunKeepingScreen):
     path: Path
     timeline: LineList
     _reading: Reading | None
+    _held = False
+    """Whether a process holds the run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,6 +247,12 @@ class RunGoingOnScreen(RunKeepingScreen):
         """Say why an action is refused now; empty where it is not."""
         if action == "resume" and self._inner is not None and self._inner.stage != "ended":
             return "The run goes on here already; s suspends it."
+        if action in ("suspend", "abort") and not self.check_action(action, ()):
+            if self._inner is not None and self._inner.stage == "running":
+                return "First suspend it; what does not end then is stopped."
+            if self._held:
+                return "Another process holds the run: only there it can be suspended or stopped."
+            return "Nothing goes on with this run that could be suspended or stopped."
         return super().why_not(action)
 
     def action_suspend(self) -> None:

@@ -295,6 +295,8 @@ class RunPlayScreen(RunMovesScreen):
 
         known = name.lower()
         self.player.watched = Watched(known if known in WATCHED else name) if name else None
+        if not name:
+            self.notify("Nothing is watched.")
         self._draw_top()
 
     def action_change(self, step: int) -> None:

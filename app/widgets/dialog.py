@@ -54,8 +54,10 @@ class Dialog(ModalScreen[ScreenResultType], UntilClosed[ScreenResultType]):
             if self._typed_blind:
                 said = f"{self._astray[-20:]!r} means nothing here, so Enter behind it was not taken."
                 self.notify(f"{said} Press it again if you mean it.", severity="warning")
-            self._astray = ""
-            self.call_after_refresh(self._warned)
+                self._astray = ""
+                # None is taken until it was drawn, and none that was pressed before.
+                self._warned_at = float("inf")
+                self.call_after_refresh(self._warned)
 
     @property
     def _typed_blind(self) -> bool:
