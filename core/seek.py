@@ -10,7 +10,7 @@ from refold.core.breakpoints import Condition, Texts, first_stop, names_a_file
 from refold.core.fields import WATCHED, value_at
 from refold.core.search import Search
 from refold.core.timeline import Timeline
-from refold.core.touches import Touches
+from refold.core.touches import Named, Touches
 
 T = TypeVar("T")
 
@@ -138,12 +138,14 @@ class _OfFile(Seeking[Change | None]):
         self._search = Search(name)
         self._texts = texts
         self._touching = touching
+        self._files = Named(touching.touches, self._name)
 
     def steps(self) -> Generator[None, None, None]:
         yield from super().steps()
         if self.found is None:
             yield from self._touching.extend(self.timeline.items)
-            if self._touching.touches.reveal_change_of(self._name):
+            wanted = yield from self._files.look()
+            if (yield from self._touching.touches.reveal_change_of(wanted)):
                 self.answer = Change.KNOWN
                 return
             self._at, self._test = self._start, self._named
@@ -152,11 +154,19 @@ class _OfFile(Seeking[Change | None]):
     def _changed(self, item: int) -> Generator[None, None, Change | None]:
         timeline, touches = self.timeline, self._touching.touches
         yield from self._touching.extend(item + 1)
-        sure = touches.changed_at(item, self._name)
+        wanted = yield from self._files.look()
+        sure = yield from touches.changed_at(item, wanted)
         if sure is not None:
             return Change.KNOWN if sure else Change.UNKNOWN
+        if not timeline.own_calls(item):
+            return None
         upto = item + 1
-        while touches.would_change(item, self._name):
+        open_ = yield from touches.would_change(item, wanted)
+        while open_:
+            if not touches.still_waits(open_[-1], item):
+                open_.pop()
+                yield
+                continue
             if upto >= timeline.items:
                 return Change.UNKNOWN
             upto += _BEYOND

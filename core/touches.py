@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Set
 from typing import Final, NamedTuple
 
 from refold.core.edits import Delete, Look, Move, editing
@@ -20,6 +20,12 @@ MOST_PATHS: Final = 100_000
 """Files that are told apart; what further ones there are is only counted."""
 _MOST_ORDINAL: Final = 65_535
 _NEVER: Final = 2**32 - 1
+_LOOKED_AT: Final = 1024
+"""Touches that are looked at in one step."""
+_FOLDED: Final = 1 << 16
+"""Characters of paths that are folded in one step."""
+_EACH: Final = 64
+"""So many more are counted for each path, however short."""
 
 READ, WRITTEN, DELETED, MOVED = range(4)
 UNKNOWN: Final = 8
@@ -219,36 +225,54 @@ class Touches:
                     found[(call, ordinal)] = Place(call, ordinal, self._end[at])
         return tuple(found.values()) if len(found) <= most else None
 
-    def changed_at(self, item: int, name: str) -> bool | None:
-        """Say whether calls that came to their end at an item changed a file.
+    def changed_at(self, item: int, wanted: Set[int]) -> Generator[None, None, bool | None]:
+        """Say in small steps whether calls that came to their end at an item changed a file.
 
         Args:
             item: The item.
-            name: Part of the path, case-folded.
+            wanted: The files, as `Named` gives them.
 
         Returns:
             True where one is known to have, False where one may have and nobody knows, None for neither.
         """
         found = None
-        for at in range(bisect_left(self._end, item), bisect_right(self._end, item)):
+        first = bisect_left(self._end, item)
+        for at in range(first, bisect_right(self._end, item)):
             kind = self._kind[at]
-            if kind & ~UNKNOWN != READ and name in self.paths[self._path[at]].casefold():
+            if kind & ~UNKNOWN != READ and self._path[at] in wanted:
                 found = found or not kind & UNKNOWN
+            if (at - first) % _LOOKED_AT == _LOOKED_AT - 1:
+                yield
         return found
 
-    def would_change(self, call: int, name: str) -> bool:
-        """Say whether an item asks for a call without an end that was to change a file, named as above."""
-        return any(asked.call == call and self._is_to_change(asked, name) for asked in self._waiting.values())
+    def would_change(self, call: int, wanted: Set[int]) -> Generator[None, None, list[int]]:
+        """Give in small steps the calls without an end that an item asks for to change a file."""
+        keys = [key for key, asked in self._waiting.items() if asked.call == call]
+        found: list[int] = []
+        for key in keys:
+            asked = self._waiting.get(key)
+            if asked is not None and (yield from _is_to_change(asked, wanted)):
+                found.append(key)
+            yield
+        return found
 
-    def reveal_change_of(self, name: str) -> bool:
-        """Say whether any call changed, may have changed or was to change a file, named as above."""
-        wanted = {number for number, path in enumerate(self.paths) if name in path.casefold()}
-        return any(slot // 2 in wanted and slot % 2 == 0 for slot in self._last) or any(
-            self._is_to_change(asked, name) for asked in self._waiting.values()
-        )
+    def still_waits(self, key: int, call: int) -> bool:
+        """Say whether the end of a call that an item asks for is waited for: others are named by the same."""
+        asked = self._waiting.get(key)
+        return asked is not None and asked.call == call
 
-    def _is_to_change(self, asked: _Asked, name: str) -> bool:
-        return any(kind != READ and name in self.paths[path].casefold() for path, kind in asked.touches)
+    def reveal_change_of(self, wanted: Set[int]) -> Generator[None, None, bool]:
+        """Say in small steps whether any call changed, may have changed or was to change a file."""
+        for number, path in enumerate(wanted, 1):
+            if path * 2 in self._last:
+                return True
+            if number % _LOOKED_AT == 0:
+                yield
+        for asked in tuple(self._waiting.values()):
+            if (yield from _is_to_change(asked, wanted)):
+                return True
+            yield
+        return False
 
     def edits(self, item: int) -> int:
         """Give how many calls changed files up to and including an item."""
@@ -267,3 +291,37 @@ class Touches:
         """Give the last list of steps up to and including an item, or None."""
         found = bisect_right(self._plans, item, key=lambda plan: plan.place.end)
         return self._plans[found - 1] if found else None
+
+
+class Named:
+    """The files that have a name in their path: worked out once for a look, as paths become known."""
+
+    def __init__(self, touches: Touches, name: str) -> None:
+        """Look for a name, case-folded, in all paths of some touches."""
+        self._paths = touches.paths
+        self._name = name
+        self._looked = 0
+        self._numbers: set[int] = set()
+
+    def look(self) -> Generator[None, None, Set[int]]:
+        """Look in small steps at the paths that came since the last look; give the numbers of all files."""
+        left = _FOLDED
+        while self._looked < len(self._paths):
+            path = self._paths[self._looked]
+            if self._name in path.casefold():
+                self._numbers.add(self._looked)
+            self._looked += 1
+            left -= len(path) + _EACH
+            if left < 0:
+                left = _FOLDED
+                yield
+        return self._numbers
+
+
+def _is_to_change(asked: _Asked, wanted: Set[int]) -> Generator[None, None, bool]:
+    for number, (path, kind) in enumerate(asked.touches, 1):
+        if kind != READ and path in wanted:
+            return True
+        if number % _LOOKED_AT == 0:
+            yield
+    return False

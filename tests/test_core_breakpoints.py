@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,6 +35,7 @@ from refold.core.seek import Change, Changes, Seeking, Watched, next_change, nex
 from refold.core.store.reader import RunReader
 from refold.core.store.session_reader import SessionReader
 from refold.core.store.touching import TouchReader
+from refold.core.touches import Touches
 
 Run = Callable[[list[bytes]], Path]
 
@@ -527,3 +531,64 @@ def test_a_long_patch_is_looked_through_in_small_steps() -> None:
     assert at_once(names_file("apply_patch", {"patch": patch}, "AUTH"))
     assert not at_once(names_file("apply_patch", {"patch": patch}, "parser"))
     assert at_once(names_file("shell", {"command": ["cat", "src/auth.py"]}, "auth.py"))
+
+
+class _Known:
+    """Touches that are known from the first."""
+
+    def __init__(self, touches: Touches) -> None:
+        self.touches = touches
+
+    def extend(self, upto: int) -> Iterator[None]:
+        del upto
+        yield from ()
+
+
+@contextmanager
+def folds_counted() -> Iterator[Callable[[], int]]:
+    """Count how often a text is case-folded; each question gives what came since the one before."""
+    folded = 0
+
+    def seen(_: FrameType, event: str, function: object) -> None:
+        nonlocal folded
+        folded += event == "c_call" and getattr(function, "__name__", "") == "casefold"
+
+    def since() -> int:
+        nonlocal folded
+        found, folded = folded, 0
+        return found
+
+    sys.setprofile(seen)
+    try:
+        yield since
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize(("name", "how"), [("file-19999.py", Change.UNKNOWN), ("nowhere", None)])
+def test_a_file_is_looked_for_among_many_in_small_steps_and_each_path_once(
+    name: str, how: Change | None, tmp_path: Path
+) -> None:
+    """A call is to change the last of the files and stands open; others changed the rest before it."""
+    calls = [story.call(f"c{at}", "write_file", path="a.py", text="1") for at in range(3)]
+    lines = [story.meta(1, "made", "do it"), story.assistant(2, 0, *calls)]
+    lines += [story.result(seq, f"c{seq}", "done") for seq in range(3, 1000)]
+    touches = Touches()
+    for ordinal in range(20):
+        patch = "".join(f"*** Add File: src/file-{ordinal * 1000 + at}.py\n+1\n" for at in range(1000))
+        at_once(touches.ask(ordinal, 1, ordinal, "apply_patch", f"*** Begin Patch\n{patch}*** End Patch\n"))
+        if ordinal < 19:
+            touches.end(ordinal, 2, ok=True)
+    assert len(touches.paths) == 20_000
+    with RunReader.open(story.write(tmp_path / "made.json", lines)) as reader:
+        timeline = reader.index_all()
+        look = next_change(Watched(name), timeline, Texts(reader), _Known(touches), 5, -1)
+        total = 0
+        with folds_counted() as folded:
+            for _ in look.steps():
+                now = folded()
+                assert now <= 1024
+                total += now
+            total += folded()
+        assert look.answer is how
+        assert 20_000 <= total < 21_000
