@@ -16,9 +16,11 @@ from tests import generate
 from tests.listing import catalog, listed, settle, write_run
 
 from refold.core.status import STATUSES
-from refold.core.store import list_cache
+from refold.core.store import list_cache, shelf
+from refold.core.store.catalog import Progress
 from refold.core.store.packed_rows import BLOCK, NOWHERE, KeptRows, pack, unpack
 from refold.core.store.roots import packed
+from refold.core.store.shelf import Page, Slot
 from refold.core.summary import RunSummary
 
 
@@ -245,6 +247,50 @@ def test_no_step_of_a_look_reads_or_packs_more_than_a_block_of_rows(
             worked.clear()
         assert max(steps) == 1
         assert {name: everything.count(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("becomes", ["longer", "gone", "new"])
+def test_no_step_of_a_refresh_makes_or_indexes_more_than_a_block_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, becomes: str
+) -> None:
+    store, cache = tmp_path / "runs", tmp_path / "cache"
+    paths = generate.small_runs(store, 3 * BLOCK)
+    settle(store)
+    listed(store, cache=cache)
+    found = catalog(store, cache=cache)
+    list(found.scan())
+    path = store / "another.json" if becomes == "new" else paths[5]
+    if becomes == "gone":
+        path.unlink()
+    else:
+        with path.open("ab") as file:
+            file.write(paths[6].read_bytes())
+    made: list[int] = []
+    indexed: list[int] = []
+
+    def unpacking(*given: object) -> object:
+        made.append(1)
+        return unpack(*given)  # type: ignore[arg-type]
+
+    def indexing(pages: Sequence[Page]) -> dict[str, Slot]:
+        indexed.append(sum(page.count for page in pages))
+        return index(pages)
+
+    index = shelf._index
+    monkeypatch.setattr("refold.core.store.packed_rows.unpack", unpacking)
+    monkeypatch.setattr(shelf, "_index", indexing)
+    steps: list[tuple[int, int]] = []
+    refresh = found.refresh([path])
+    told = 0
+    while (item := next(refresh, None)) is not None:
+        told += not isinstance(item, Progress)
+        steps.append((sum(made), sum(indexed)))
+        made.clear()
+        indexed.clear()
+    assert told == 1
+    assert max(steps)[0] <= 1
+    assert max(of_index for _, of_index in steps) <= BLOCK
+    assert sum(of_index for _, of_index in steps) >= 3 * BLOCK
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -182,6 +182,7 @@ class Catalog:
         for shelf in self._shelves.values():
             held = shelf.held_now(locked)
             for stem in shelf.held ^ held:
+                yield from shelf.finding(stem + SUFFIX)
                 slot = shelf.slot(stem + SUFFIX)
                 # Also a row that is to be read again: a run that was just written to is the one that is held.
                 row = None if slot is None else slot.page.rows[slot.place]
@@ -310,6 +311,7 @@ class Catalog:
         standing: list[tuple[Shelf, RunSummary]] = []
         unread: list[_AnyUnread] = []
         for path, shelf in journals.items():
+            yield from shelf.finding(_stem(path) + SUFFIX)
             found = look(path)
             if found is None:
                 yield from shelf.forget(_stem(path))

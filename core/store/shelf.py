@@ -160,6 +160,26 @@ class Shelf:
             self._index = _index(self.pages)
         return self._index.get(name)
 
+    def finding(self, name: str) -> Iterator[Item]:
+        """Make what `slot` and a change of this run need a piece at a time; they make the rest at once."""
+        index: dict[str, Slot] = {}
+        pages, done = self.pages, 0
+        while self._index is None:
+            if self.pages is not pages:
+                # The directory was read meanwhile.
+                pages, done = self.pages, 0
+                index.clear()
+            if done == len(pages):
+                self._index = index
+                break
+            index.update(_index(pages[done : done + 1]))
+            done += 1
+            if done < len(pages):
+                yield Progress(0, 0)
+        slot = self._index.get(name)
+        if slot is not None:
+            yield from _making(slot.page)
+
     def look(self) -> Generator[Item, None, tuple[Iterable[RunSummary], list[Unread]]]:
         """Read the directory.
 
@@ -197,6 +217,7 @@ class Shelf:
             names = {name for page in pages for name in page.names}
             self.unsettled &= names
             for stem in [stem for stem in self.told if stem + SUFFIX not in names]:
+                yield from self.finding(stem + SUFFIX)
                 # A run that came while the directory was read does not stand in what was read.
                 if not os.path.lexists(self.path_of(stem + SUFFIX)):
                     yield from self.forget(stem)
