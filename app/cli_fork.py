@@ -81,7 +81,11 @@ def _child(reader: RunReader, name: str | None) -> str:
 def _item(reader: RunReader, timeline: Timeline, place: str, name: str) -> tuple[int, str]:
     """The item to fork after, and why there: at the place given, else where one is proposed."""
     if place:
-        return item_at(timeline, place, name), ""
+        item = item_at(timeline, place, name)
+        point = proposed_point(reader) if reader.session is None else None
+        # What is known of the point that is proposed holds for it where it is named too.
+        known = point is not None and point.item == item and point.left
+        return item, f", {point.phrase}" if point is not None and known else ""
     point = proposed_point(reader)
     if point is None:
         raise NoForkHere(f"no fork: {timeline.strict_error or 'no record of it can begin a run'}")

@@ -205,3 +205,12 @@ def test_the_conversation_doubts_only_what_may_have_run(runs: Path, run: str, ma
         last = reader.index_all().items - 1
         lines = [line for line in reading_of(reader).conversation(last, 80, View()) if line is not None]
     assert mark in "\n".join("".join(cell.text for cell in line) for line in lines)
+
+
+def test_a_plan_before_an_open_turn_says_what_stays_behind_also_where_the_point_is_named(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = "one result of that turn stays behind, a fork after seq 5 keeps it"
+    assert left in said(capsys, "fork", "index-photos", "--plan")
+    assert left in said(capsys, "fork", "index-photos", "--at", "3", "--plan")
+    assert left not in said(capsys, "fork", "index-photos", "--at", "5", "--plan")
