@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from refold.app.screens.standing import Stand
     from refold.app.settings import Settings
+    from refold.core.rivumi.manifest import Request
     from refold.core.store.export import Source
     from refold.core.store.notes import Notes
     from refold.core.store.reader import RunReader
@@ -130,7 +131,7 @@ class _Pictured(RunScreen):
     def seen_through(self, reading: Reading) -> Reading:
         """Look at the run through a lens, in its bytes too."""
         if self._source.redactor.on:
-            self._seen_by = reading.lens = Lens(reading.reader, self._source.redactor.allow)
+            self._seen_by = reading.lens = _Seen(reading.reader, self._source.redactor.allow)
             reading.hides_bytes = True
         return reading
 
@@ -147,6 +148,15 @@ class _Pictured(RunScreen):
         records = [msgspec.structs.replace(note, text=self.let_out(note.text)) for note in notes.records]
         name, tags = self.let_out(notes.name), tuple(map(self.let_out, notes.tags))
         super()._take(msgspec.structs.replace(notes, name=name, tags=tags, records=tuple(records)))
+
+
+class _Seen(Lens):
+    """What a picture is seen through: the prompt of a run directory counts where it is in the picture."""
+
+    def request(self, request: Request) -> Request:
+        """Give what a run directory was asked to do, its secrets counted."""
+        self.count_request(request)
+        return super().request(request)
 
 
 class _Top(TopBar):

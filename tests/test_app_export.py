@@ -318,6 +318,18 @@ def test_a_secret_counts_once_in_every_format(
             assert json.loads(out.read_text())["redacted"] == {"aws access key": 1, "password": 1}
 
 
+def test_what_does_not_show_a_prompt_does_not_count_it(
+    journals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = copytree(journals.parent / "rivumi" / "04-tail-tool-started", tmp_path / "04-beside")
+    request = json.loads((directory / "request.json").read_text())
+    (directory / "request.json").write_text(json.dumps({**request, "instruction": TWO}))
+    main(["why", str(directory), "--redact"])
+    said = capsys.readouterr()
+    assert "[redacted" not in said.out
+    assert "replaced" not in said.err
+
+
 CUT = "ghp_aB3dE6gH9jK2mN5pQ8sTuV1wX4yZ7bC0dF3h"
 
 

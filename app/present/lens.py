@@ -122,7 +122,7 @@ class Lens:
         with self._counting:
             session = self._reader.session
             if session is not None and session.request is not None and not self.seen:
-                self.request(session.request)
+                self.count_request(session.request)
             for item in range(self.seen, min(self._reader.timeline.items, self.seen + items)):
                 if not self._count(item, stop):
                     return
@@ -163,10 +163,13 @@ class Lens:
 
     def request(self, request: Request) -> Request:
         """Give what a run directory was asked to do."""
+        return msgspec.structs.replace(request, instruction=self.text(request.instruction))
+
+    def count_request(self, request: Request) -> None:
+        """Count what is hidden in it, once; for those who show it, and for those who will."""
         redactor = self._redactor.another()
-        shown = msgspec.structs.replace(request, instruction=redactor.text(request.instruction))
+        redactor.text(request.instruction)
         self._note(_BESIDE, redactor.counts)
-        return shown
 
     def patch(self, part: Part) -> Part:
         """Give the recorded changes of a run directory."""
