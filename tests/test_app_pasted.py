@@ -73,8 +73,11 @@ def test_no_resume_command_is_given_where_a_word_of_it_cannot_be_pasted(odd: str
 def test_of_a_path_that_cannot_be_pasted_no_command_and_no_link_is_copied(odd: str, tmp_path: Path) -> None:
     copied = copies(tmp_path / odd / "a;b.json", Landing(2), settings(tmp_path / "own"))
     assert [copy.name for copy in copied] == ["id", "path"]
+    # What is copied is not what it is called: that is said.
+    assert [copy.label for copy in copied] == ["id", "pictured path"]
     copied = copies(tmp_path / f"{odd}.json", Landing(2), settings(tmp_path / "own"))
     assert [copy.name for copy in copied] == ["id", "path"]
+    assert [copy.label for copy in copied] == ["pictured id", "pictured path"]
     for copy in copied:
         assert copy.text.isprintable()
         copy.text.encode()

@@ -43,8 +43,8 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
     named = whole if bundle else shell_name(path, settings)
     place = link(named, at.seq if at is not None else None, at.line if at is not None else None)
     copied = (
-        Copy("id", "id", run_id if run_id.isprintable() else line(run_id)),
-        Copy("path", "path", whole if whole.isprintable() else line(whole)),
+        _as_it_is_or_pictured("id", run_id),
+        _as_it_is_or_pictured("path", whole),
         # In the midst of a word a shell takes # as it is.
         Copy("link", "deep link", place if shlex.quote(named) == named else shlex.quote(place)),
     )
@@ -56,3 +56,7 @@ def copies(path: Path, at: Landing | None, settings: Settings) -> tuple[Copy, ..
         # Nothing goes on with a bundle.
         return copied
     return (*copied, Copy("resume", "resume command", command))
+
+
+def _as_it_is_or_pictured(name: str, text: str) -> Copy:
+    return Copy(name, name, text) if text.isprintable() else Copy(name, f"pictured {name}", line(text))
