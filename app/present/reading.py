@@ -24,7 +24,7 @@ from refold.core.records import AssistantRecord, Fingerprint, Json, MetaRecord, 
 from refold.core.standing import facts_of, opening_meta
 from refold.core.state import RunState
 from refold.core.status import Status, derive
-from refold.core.store.in_parent import nothing_began
+from refold.core.store.in_parent import Untouched
 from refold.core.store.reader import RunReader
 from refold.core.timeline import Timeline
 
@@ -64,6 +64,7 @@ class Reading(ReadingChanges):
         """The lens lies over the exact bytes too: what is shown leaves the program."""
         self.kept = NOTHING
         """What is noted about the run, once it is known: a fork of some formats is told by that alone."""
+        self._untouched = Untouched(reader)
         self._window = window
         self._shortened = False
         self._damaged: tuple[int, int | None, int] = (0, None, 0)
@@ -157,7 +158,7 @@ class Reading(ReadingChanges):
         """Say whether a call may still get its result: somebody is at work, or nobody has begun it here."""
         if held or self.is_window or not self.reader.complete:
             return held
-        return nothing_began(self.reader, self.kept)
+        return self._untouched.nothing_began(self.kept)
 
     def _is_open(self, item: int) -> bool:
         """Say whether an item is the last reply, whose results may still come."""

@@ -44,6 +44,25 @@ def nothing_began(reader: RunReader, kept: Kept = NOTHING) -> bool:
     return status.name == "ready" and not was_opened(reader.path)
 
 
+class Untouched:
+    """Tells again and again of an open run whether nothing began in it: a long one is looked through once."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self._known: tuple[int, Kept, bool] = (-1, NOTHING, False)
+        """By how many items and what is noted it was told, and what."""
+
+    def nothing_began(self, kept: Kept) -> bool:
+        """Say whether it has open calls that did not run in it; it is indexed to its end."""
+        timeline = self._reader.timeline
+        items = timeline.items
+        if not items or not timeline.open_calls(items - 1):
+            return False
+        if self._known[:2] != (items, kept):
+            self._known = (items, kept, nothing_began(self._reader, kept))
+        return self._known[2] and not was_opened(self._reader.path)
+
+
 def in_parent(reader: RunReader, parent: str) -> InParent:
     """Give what is known of the open calls of a fork that nobody has gone on with.
 
