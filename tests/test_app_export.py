@@ -9,6 +9,7 @@ import html
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import tracemalloc
@@ -542,6 +543,36 @@ def test_a_file_that_comes_while_it_is_written_stays(
     assert (out.read_text(), names(tmp_path)) == ("theirs", ["out"])
     write_new_file(tmp_path / "other", as_text(["mine"]))
     assert ((tmp_path / "other").read_text(), names(tmp_path)) == ("mine", ["other", "out"])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_there_are_no_links_the_name_is_taken_before_the_file_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Whoever makes a file of this name at the last moment is refused, and loses nothing."""
+    out = tmp_path / "out"
+    rename = Path.rename
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    def late(new: Path, target: Path) -> Path:
+        with pytest.raises(FileExistsError):
+            out.open("x")
+        if fails:
+            raise OSError(errno.EIO, "no renaming")
+        return rename(new, target)
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(Path, "rename", late)
+    if fails:
+        with pytest.raises(WriteFailed):
+            write_new_file(out, as_text(["mine"]))
+        assert names(tmp_path) == []
+    else:
+        write_new_file(out, as_text(["mine"]))
+        assert (out.read_text(), names(tmp_path)) == ("mine", ["out"])
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from refold.core.errors import NotRegular, Refused, RunNotFound
+from refold.core.errors import NotRegular, Refused, RunExists, RunNotFound
 from refold.core.keeping import TRASH
 from refold.core.store.files import (
     create_private,
@@ -154,7 +154,7 @@ def write_new_file(target: Path, write: Callable[[int], None]) -> None:
 
 
 def _give_free_name(target: Path, new: Path) -> None:
-    """Give a file its name: a link never takes the place of another one."""
+    """Give a file its name: neither a link nor an empty file of ours takes the place of another one."""
     try:
         os.link(new, target)
     except FileExistsError:
@@ -162,10 +162,22 @@ def _give_free_name(target: Path, new: Path) -> None:
         raise
     except OSError:
         # A file system without links.
-        refuse_taken(target)
-        new.rename(target)
+        _rename_to_free(new, target)
         return
     new.unlink()
+
+
+def _rename_to_free(new: Path, target: Path) -> None:
+    try:
+        os.close(create_private(target))
+    except RunExists:
+        refuse_taken(target)
+        raise
+    try:
+        new.rename(target)
+    except OSError:
+        target.unlink()
+        raise
 
 
 def _write(target: Path, write: Callable[[int], None], name: Callable[[Path], object]) -> None:
