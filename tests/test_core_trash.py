@@ -29,7 +29,7 @@ from refold.core.errors import RunExists, RunLocked, StoreError
 from refold.core.keeping import TRASH, Kept
 from refold.core.store.catalog import Catalog, Progress, Root
 from refold.core.store.lock import RunLock
-from refold.core.store.notes import NotesStore
+from refold.core.store.notes import NotesStore, prefix_of
 from refold.core.store.trash import Around, TrashChanged, carry_out, plan_for
 from refold.core.store.trash_list import Entry, NotRestored, delete, delete_all, entries, entry_at, restore
 from refold.core.summary import RunSummary
@@ -640,6 +640,31 @@ def audited() -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
         yield events
     finally:
         watching = False
+
+
+def test_notes_that_cannot_be_removed_keep_no_others_there(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, trashed = NotesStore(tmp_path / "notes"), [runs / f"{name}.json" for name in "abc"]
+    for run in trashed:
+        generate.write(run, generate.journal(records=3, run_id=run.stem))
+        star(store, run, run.stem)
+        carry_out(plan_for(run))
+    unlink = Path.unlink
+
+    def held(path: Path, missing_ok: bool = False) -> None:
+        if path == store.path_of(trashed[0]):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", held)
+    held_first = sorted(entries([runs]), key=lambda entry: entry.home)
+    assert delete_all(held_first, store) == {}
+    assert starred(store) == ["a"]
+    assert list(entries([runs])) == []
+    generate.write(trashed[0], generate.journal(records=3, run_id="a"))
+    with pytest.raises(PermissionError):
+        store.forget(trashed[0], prefix_of(trashed[0]))
 
 
 def test_deleting_runs_without_notes_looks_at_no_other_entry(runs: Path, tmp_path: Path) -> None:

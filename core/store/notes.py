@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
@@ -244,18 +244,21 @@ class NotesStore:
 
         Raises:
             StoreError: the notes cannot be reached.
-            OSError: they cannot be removed.
+            OSError: they cannot be removed; all that can be are.
         """
         if not runs or not is_directory(self.directory):
             return
-        with self._alone():
+        with self._alone(), ExitStack() as each:
             names = self._names_by_place()
             for run, prefix in runs:
                 for name in names.get(self.path_of(run).stem, ()):
-                    values = self._permitted(name)
-                    if values and (values.get("prefix_sha256") or "") == prefix:
-                        (self.directory / name).unlink(missing_ok=True)
+                    each.callback(self._forget, name, prefix)
             self._known = (0, {})
+
+    def _forget(self, name: str, prefix: str) -> None:
+        values = self._permitted(name)
+        if values and (values.get("prefix_sha256") or "") == prefix:
+            (self.directory / name).unlink(missing_ok=True)
 
     def noted(self, runs: Iterable[Path]) -> list[Path]:
         """Give those of some paths at which a run lies, or lay, that has notes; none of them is read.
@@ -274,8 +277,7 @@ class NotesStore:
         for name in os.listdir(self.directory):  # noqa: PTH208 - names
             if name.endswith(_SUFFIX):
                 stem = name.removesuffix(_SUFFIX)
-                place = stem.rpartition(".")[0] if is_aside(name) else stem
-                found.setdefault(place, []).append(name)
+                found.setdefault(stem.rpartition(".")[0] if is_aside(name) else stem, []).append(name)
         return found
 
     def _find(self, run: Path, prefix: str) -> tuple[Path | None, dict[str, Json]]:
