@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from refold.app.cli_exit import exit_code
-from refold.app.cli_new_run import new_id
+from refold.app.cli_new_run import checked_id
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted_progress
 from refold.app.live import Live, tell
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     if not (arguments.checkpoint or arguments.name is not None):
         outcome = live.run(agent, prompt, None, interactive=arguments.chat)
         return tell(outcome, None, "", printer, as_json=arguments.json)
-    name = None if arguments.name is None else new_id(arguments.name)
+    name = None if arguments.name is None else checked_id(arguments.name)
     store = JournalStore(_directory(settings))
     with store.begin(name, agent.opening(prompt, interactive=arguments.chat)) as journal:
         again = resuming(journal, arguments.agent, settings, printer)

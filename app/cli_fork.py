@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE
-from refold.app.cli_new_run import WrongName, new_id, refuse, warn
+from refold.app.cli_new_run import WrongName, is_promised, new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import item_at, open_run, target
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from refold.core.store.reader import RunReader
 
 _LABEL = 14
+_OWN_ID = "gets an id of its own when it is made; --name gives it one"
 _UNKNOWN = ("seq", "point", "comes", "stays", "turns", "messages", "pending", "prompt", "reason", "notes")
 """What a plan says, and a refusal does not know."""
 
@@ -47,6 +48,9 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             item, chosen = _item(reader, timeline, place, wanted.run)
             plan = plan_fork(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
         except (NoForkHere, RunExists) as error:
+            if isinstance(error, RunExists) and arguments.name is None:
+                # Somebody else took the proposed id meanwhile: the next one is free.
+                return run(arguments, settings, printer)
             if not arguments.plan:
                 raise
             code = error.code if isinstance(error, NoForkHere) else error.error_class
@@ -55,9 +59,16 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         if arguments.json:
             printer.json({"outcome": "accept", "reasons": [], **fork_json(plan)})
         else:
-            _print_plan(plan, chosen, printer)
+            promised = is_promised(child, arguments.name, reader)
+            _print_plan(plan, chosen, printer, plan.child if promised else _OWN_ID)
         return FINE
-    made = make_fork(plan, settings)
+    try:
+        made = make_fork(plan, settings)
+    except RunExists:
+        if arguments.name is not None:
+            raise
+        # Somebody else took the proposed id meanwhile: the next one is free.
+        return run(arguments, settings, printer)
     if arguments.json:
         printer.json({"id": made.run_id, "path": str(made.path), "parent": plan.parent, "seq": plan.at})
     else:
@@ -67,13 +78,13 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
 
 
 def _child(reader: RunReader, name: str | None) -> str:
-    """The id of the new run."""
-    if reader.session is None:
-        return new_id(name)
-    from refold.core.store.session_fork import check_session_id, new_session_id
+    """The id of the new run: the name given, else the one that the screen proposes too."""
+    if name is None or reader.session is None:
+        return new_id(name, reader)
+    from refold.core.store.session_fork import check_session_id
 
     try:
-        return new_session_id() if name is None else check_session_id(name)
+        return check_session_id(name)
     except InvalidRunId as error:
         raise WrongName(f"--name: {error}", remedy=error.remedy) from error
 
@@ -92,7 +103,7 @@ def _item(reader: RunReader, timeline: Timeline, place: str, name: str) -> tuple
     return point.item, f", {point.phrase}"
 
 
-def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer) -> None:
+def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer, child: str) -> None:
     printer.line(
         (Cell(Safe("fork "), "fork"), Cell(line(plan.parent), "strong"), Cell(line(f"  {plan.path}"), "dim"))
     )
@@ -102,7 +113,7 @@ def _print_plan(plan: AnyForkPlan, chosen: str, printer: Printer) -> None:
         ("comes along", f"{units.plural(plan.comes, 'record')}, {turns}, {messages}"),
         ("stays behind", units.plural(plan.stays, "record") if plan.stays else "nothing"),
         *(("pending", f"{call.name} ({call.id})") for call in plan.pending),
-        ("new run", plan.child),
+        ("new run", child),
         ("prompt", plan.prompt),
         ("reason", plan.reason),
         *(("mind", note) for note in plan.notes),

@@ -6,29 +6,42 @@ from collections.abc import Iterable
 
 from refold.app.cli_exit import REFUSED
 from refold.app.cli_print import Printer
+from refold.app.forking import proposed_id
 from refold.core.errors import InvalidRunId, RefoldError
 from refold.core.records import Json
 from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
-from refold.core.store.run_id import check_run_id, new_run_id
+from refold.core.store.run_id import check_run_id
 
 
 class WrongName(RefoldError):
     """What was given as the name of a new run can be none."""
 
 
-def new_id(name: str | None) -> str:
-    """The id of a new run: the name given, or one that sorts by time.
+def checked_id(name: str) -> str:
+    """The id of a new run, as it is given.
 
     Raises:
         WrongName: the name can be no id.
     """
-    if name is None:
-        return new_run_id()
     try:
         return check_run_id(name)
     except InvalidRunId as error:
         raise WrongName(f"--name: {error}", remedy=error.remedy) from error
+
+
+def new_id(name: str | None, reader: RunReader) -> str:
+    """The id of a run that is made of another one: the name given, else the one that the screen proposes too.
+
+    Raises:
+        WrongName: the name can be no id.
+    """
+    return proposed_id(reader.path.absolute()) if name is None else checked_id(name)
+
+
+def is_promised(child: str, name: str | None, reader: RunReader) -> bool:
+    """Say whether a new run would get the id of a plan: one that is made up is another one each time."""
+    return name is not None or child == proposed_id(reader.path.absolute())
 
 
 def refuse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from refold.app.agents import PROGRAM, spelled
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         before: dict[str, Json] = {"outcome": "accept", "reasons": []} if arguments.plan else {}
         printer.json({**before, **_answer(arguments.run, path, plan)})
     else:
-        _print(path, plan, printer, done=not arguments.plan)
+        _print(path, arguments.run, plan, printer, done=not arguments.plan)
     return FINE
 
 
@@ -79,13 +80,15 @@ def _answer(name: str, path: Path, plan: RepairPlan | None) -> dict[str, Json]:
     }
 
 
-def _print(path: Path, plan: RepairPlan | None, printer: Printer, *, done: bool) -> None:
+def _print(path: Path, run: str, plan: RepairPlan | None, printer: Printer, *, done: bool) -> None:
     name = Cell(line(path.name), "strong")
     if plan is None:
         printer.line((name, Cell(Safe(": the end is clean, nothing to repair"))))
-        printer.note("refold: only the end was looked at; 'refold verify RUN' looks at every record")
+        verify = spelled((PROGRAM, "verify", run))
+        printer.note(f"refold: only the end was looked at; {verify} looks at every record")
         return
     printer.line((name, Cell(line(f": {plan.sentence}"))))
     if done:
-        back = "; 'refold repair RUN --undo' puts them back" if plan.action == "cut" else ""
+        undone = spelled((PROGRAM, "repair", run, "--undo"))
+        back = f"; {undone} puts them back" if plan.action == "cut" else ""
         printer.text(line(f"done{back}"), "dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from refold.app.cli_exit import FINE
-from refold.app.cli_new_run import new_id, refuse, warn
+from refold.app.cli_new_run import is_promised, new_id, refuse, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
@@ -31,12 +31,15 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         StoreError: the run is not there, or the new one cannot be made.
     """
     redacted(arguments, settings, printer)
-    child = new_id(arguments.name)
     with open_run(arguments.run, settings) as reader:
+        child = new_id(arguments.name, reader)
         try:
             plan = salvage_of(reader, child=child)
             require_free(reader.path.parent, child)
         except (NothingToSalvage, RunExists) as error:
+            if isinstance(error, RunExists) and arguments.name is None:
+                # Somebody else took the proposed id meanwhile: the next one is free.
+                return run(arguments, settings, printer)
             if not arguments.plan:
                 raise
             code = error.code if isinstance(error, NothingToSalvage) else error.error_class
@@ -44,25 +47,32 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
     if arguments.plan and arguments.json:
         printer.json({"outcome": "accept", "reasons": [], **plan_json(plan)})
     elif arguments.plan:
-        _print(plan, "would be made of", printer)
+        promised = is_promised(child, arguments.name, reader)
+        _print(plan, "would be made of", printer, plan.child if promised else "a new run")
     else:
-        made = make_salvaged(plan, settings)
+        try:
+            made = make_salvaged(plan, settings)
+        except RunExists:
+            if arguments.name is not None:
+                raise
+            # Somebody else took the proposed id meanwhile: the next one is free.
+            return run(arguments, settings, printer)
         if arguments.json:
             answer = plan_json(plan)
             answer["damaged"] = answer["path"]
             answer["path"] = str(made.path)
             printer.json(answer)
         else:
-            _print(plan, "made of", printer)
+            _print(plan, "made of", printer, plan.child)
             printer.line((Cell(line(str(made.path)), "dim"),))
         warn(made, printer)
     return FINE
 
 
-def _print(plan: SalvagePlan, made_of: str, printer: Printer) -> None:
+def _print(plan: SalvagePlan, made_of: str, printer: Printer, child: str) -> None:
     printer.line(
         (
-            Cell(line(plan.child), "strong"),
+            Cell(line(child), "strong"),
             Cell(Safe(f"  {made_of} "), "dim"),
             Cell(Safe(units.plural(plan.records, "record")), "good"),
             Cell(line(f" of {plan.parent}, up to seq {plan.last_seq}"), "dim"),

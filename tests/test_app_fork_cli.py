@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tests import generate
 from tests.damage import damage
+from tests.terminal.program import environment
+from tests.terminal.program import refold as program
 
 from refold.app.cli import main
 from refold.app.settings import load
@@ -101,7 +103,7 @@ def test_a_fork_in_words(refold: Any, runs: Path) -> None:
     assert answer.code == 0
     assert "parent after seq 14, the last legal point" in answer.out
     (child,) = [file for file in runs.iterdir() if file != path]
-    assert len(child.stem) == 27
+    assert child.stem == "parent-2"
     assert str(child) in answer.out
     lines = path.read_bytes().split(b"\n")
     calls = next(at for at, line in enumerate(lines) if b'"tool_use"' in line and b".assistant" in line)
@@ -177,6 +179,36 @@ def test_forks_that_are_refused(
         assert why in words.err
         assert words.out == ""
     assert {file: file.read_bytes() for file in runs.iterdir()} == before
+
+
+def test_a_plan_names_only_what_is_made_so_and_a_name_goes_on_in_a_fork(refold: Any, runs: Path) -> None:
+    path = made(runs)
+    path.write_bytes(damage("garbage-line", 1, path.read_bytes()))
+    for command in (("fork", path, "--at", "1"), ("salvage", path)):
+        assert "parent-2" in refold(*command, "--plan").out
+    made(runs)
+    assert refold("fork", path, "--at", "5", "--json").row["id"] == "parent-2"
+    sorted_by_time = runs / "3MqGT45w9QhVAxv4SGKRdE66WHD.json"
+    sorted_by_time.write_bytes(path.read_bytes().replace(b"parent", b"3MqGT45w9QhVAxv4SGKRdE66WHD"))
+    first, second = (refold("fork", sorted_by_time, "--at", "5", "--plan") for _ in range(2))
+    assert first.code == 0, first.err
+    assert first.out == second.out
+    assert "an id of its own" in first.out
+    sorted_by_time.write_bytes(damage("garbage-line", 1, sorted_by_time.read_bytes()))
+    assert "a new run  would be made of" in refold("salvage", sorted_by_time, "--plan").out
+
+
+def test_forks_that_are_made_at_the_same_time_all_get_an_id(runs: Path, tmp_path: Path) -> None:
+    path = made(runs)
+    command = program("fork", path, "--at", "5", "--json")
+    started = [
+        subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    said = [each.communicate(timeout=100)[0] for each in started]
+    assert [each.returncode for each in started] == [0] * 6
+    assert len({json.loads(out)["id"] for out in said}) == 6
+    assert len(list(runs.glob("parent-*.json"))) == 6
 
 
 def test_a_refused_prompt_names_the_points_between_turns(refold: Any, runs: Path) -> None:
@@ -365,7 +397,7 @@ def test_a_repair_and_back(refold: Any, runs: Path, project: Path) -> None:
     assert (runs / side_file).read_bytes() == b'{"seq":15,"prot'
     again = refold("repair", path)
     assert (again.code, again.out) == (0, "parent.json: the end is clean, nothing to repair\n")
-    assert "'refold verify RUN' looks at every record" in again.err
+    assert f"refold verify {path} looks at every record" in again.err
 
     back = refold("repair", path, "--undo", "--json")
     assert back.code == 0

@@ -6,6 +6,7 @@ from typing import Final
 
 from textual.screen import Screen
 
+from refold.app.agents import PROGRAM, spelled
 from refold.app.forking import make_salvaged, notes_of, proposed_id
 from refold.app.lines import Role
 from refold.app.loading import aside
@@ -14,6 +15,7 @@ from refold.app.safe import Safe, line
 from refold.app.screens.going_on import Chosen
 from refold.app.screens.mend import MendScreen
 from refold.app.screens.run import RunScreen
+from refold.app.shell_name import shell_name
 from refold.core.repair import RepairPlan
 from refold.core.salvage import SalvagePlan, report
 from refold.core.store.reader import RunReader
@@ -46,7 +48,8 @@ async def repair_end(screen: Screen[None], chosen: Chosen) -> None:
         (Safe("The records before it stay as they are, byte for byte."), "dim"),
     ]
     if plan.action == "cut":
-        said.append((Safe("'refold repair RUN --undo' puts the bytes back."), "dim"))
+        undone = spelled((PROGRAM, "repair", shell_name(path, chosen.settings), "--undo"))
+        said.append((line(f"{undone} puts the bytes back.", _TEXT), "dim"))
     title = line(f"Repair the end of {path.stem}", 80)
     if not await screen.app.push_screen_wait(MendScreen(title, said)):
         return
