@@ -109,7 +109,7 @@ def tell_plans(movings: Sequence[Moving], printer: Printer, *, as_json: bool) ->
         if not plan.refused:
             for part in plan.found.parts:
                 printer.text(line(f"  {part.name}  {units.size(part.size)}"), "dim")
-            printer.text(line(f"  to {plan.target}"), "dim")
+            printer.text(line(f"  to {plan.target.rpartition('/')[0]}"), "dim")
         for remark in plan.remarks:
             printer.text(line(f"  {remark}"), "warn")
     refused = sum(moving.plan.refused for moving in movings)

@@ -41,6 +41,9 @@ def test_to_the_trash_and_back(at: Any, runs: Path, project: Path) -> None:
     before = without_changes(runs)
     plan = at("trash", "old", "--plan", "--json")
     assert plan.code == 0
+    first, second = (at("trash", "old", "--plan").out for _ in range(2))
+    assert first == second, "what each plan makes up anew is not promised"
+    assert "/.refold-trash\n" in first
     assert without_changes(runs) == before
     answer = at("trash", "old", "--json").row
     assert set(answer) - {"moved", "error"} == set(plan.row)
