@@ -13,7 +13,7 @@ from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_run import find_run, hint_of, target
 from refold.app.safe import line
-from refold.app.settings import Settings
+from refold.app.settings import Settings, bound_size
 from refold.core.errors import StoreError
 from refold.core.store.reader import RunReader
 
@@ -108,6 +108,7 @@ def show_first(settings: Settings, first: Callable[[], Screen[None]], rows: Firs
     """
     # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
     gc.disable()
+    bound_size()
     _import_asyncio()
     from refold.app.main import RefoldApp
 

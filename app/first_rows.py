@@ -7,6 +7,7 @@ stand, and the screen takes them over: it paints over them, and gives the termin
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -46,35 +47,49 @@ class FirstRows:
     def __init__(self) -> None:
         self.taken = False
         """The screen has the terminal, and gives it back."""
+        self._ended_by = 0
         signal.pthread_sigmask(signal.SIG_BLOCK, _WAITING)
 
     def take(self) -> None:
-        """Leave the rows to the screen, or to nobody."""
+        """Leave the rows to the screen."""
         self.taken = True
+        self.release()
+        if self._ended_by:
+            # What is raised while an object goes away is told nobody: the screen heeds the signal now.
+            signal.raise_signal(self._ended_by)
+
+    def release(self) -> None:
+        """Let come what had to wait."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITING)
+
+    def end(self, number: int, _frame: FrameType | None) -> NoReturn:
+        """End the program by a signal."""
+        self._ended_by = number
+        raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager
 def painted(reader: RunReader, settings: Settings) -> Iterator[FirstRows | None]:
     """Paint the first rows of a run; unless a screen takes them over they are gone at the end.
 
-    Gives None, and paints nothing, where it is not known what the screen will look like.
+    Gives None, and paints nothing, where it is not known what the screen will look like, and in the
+    background: the terminal is another's.
     """
-    data = painting(reader, settings, *terminal_size())
+    data = painting(reader, settings, *terminal_size()) if _is_ours() else ""
     if not data:
         yield None
         return
     rows = FirstRows()
-    before = {number: signal.signal(number, _end) for number in _ENDING}
+    before = {number: signal.signal(number, rows.end) for number in _ENDING}
     try:
         _write(data)
         yield rows
     finally:
         if not rows.taken:
             _write(_LEAVE)
-            rows.take()
             for number, handler in before.items():
                 signal.signal(number, handler)
+            rows.release()
 
 
 def painting(reader: RunReader, settings: Settings, columns: int, rows: int) -> str:
@@ -205,13 +220,16 @@ def _colour(value: str, base: int) -> str:
     return str(base + 60 * bright + _ANSI.index(name.removeprefix("bright_")))
 
 
+def _is_ours() -> bool:
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
 def _write(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         out = sys.__stderr__
         if out is not None:
             out.write(text)
             out.flush()
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)

@@ -47,7 +47,7 @@ EARLY_SECONDS: Final = 0.005
 """How soon to try again with keys that came before their screen."""
 KEY_SECONDS: Final = 0.25
 """How long a key may keep the next one back."""
-STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+STOPPING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 """Signals that end the program as if it had been quit, but for the exit code: 128 and the signal's number."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -258,6 +258,16 @@ def terminal_width(environ: Mapping[str, str] = os.environ) -> int:
         return os.get_terminal_size(1).columns or 80
     except (OSError, ValueError):
         return 80
+
+
+def bound_size(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let the environment name no size that nobody has: the toolkit of the screen would draw for hours."""
+    for variable in ("COLUMNS", "LINES"):
+        said = said_width(environ, variable)
+        if said:
+            environ[variable] = str(said)
+        else:
+            environ.pop(variable, None)
 
 
 def terminal_size(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:

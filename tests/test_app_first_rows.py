@@ -330,6 +330,37 @@ def test_keys_that_come_before_the_screen_do_not_harm(tmp_path: Path) -> None:
         assert terminal.quit() == 0
 
 
+def test_nothing_is_painted_in_the_background(tmp_path: Path) -> None:
+    path = going(tmp_path / "run.json")
+    shell = ["/bin/sh", "-i", "-c", 'set -m; "$0" -c "$1" open "$2" & sleep 3; kill -KILL $!; echo "behind"']
+    command = [*shell, sys.executable, STUCK.format("time.sleep(600)"), str(path)]
+    with Terminal(command, env=environment(tmp_path)) as terminal:
+        terminal.wait("behind", limit=60)
+        assert ENTER.encode() not in terminal.sent
+
+
+def test_a_signal_that_was_swallowed_is_heeded_by_the_screen(tmp_path: Path) -> None:
+    path = going(tmp_path / "run.json")
+    doing = (
+        "\n    class Gone:\n        def __del__(self): signal.raise_signal(signal.SIGTERM)\n"
+        "    import signal\n    Gone()"
+    )
+    with held(path, tmp_path, doing) as terminal:
+        assert terminal.ended() == 128 + signal.SIGTERM
+        assert terminal.sent.count(ENTER.encode()) == terminal.sent.count(LEAVE) == 1
+        assert TAKEN in terminal.sent
+
+
+@pytest.mark.parametrize("number", ["100000", "99999999999999999999"])
+@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
+def test_a_size_that_nobody_has_does_no_harm(variable: str, number: str, tmp_path: Path) -> None:
+    path = going(tmp_path / "run.json")
+    with Terminal(refold("open", path), env=environment(tmp_path, **{variable: number})) as terminal:
+        terminal.arrival(" refold ", limit=120)
+        terminal.send("q")
+        assert terminal.ended(120) == 0
+
+
 @pytest.mark.parametrize(
     ("said", "size"),
     [
