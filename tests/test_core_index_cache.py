@@ -19,14 +19,15 @@ from refold.core.store.reader import RunReader
 from refold.core.timeline_builder import Snapshot
 from refold.core.timeline_fold import IndexFold
 
-FORM = "5317cf8bc57a9cde"
+FORM = "54b8befcac3111c9"
 """Of what is kept under the layout of that number; another form takes the next number, here and there."""
-NUMBER = 8
+NUMBER = 9
 
 
 def form() -> str:
     """Give the check sum of the form of what is kept: its fields, their types, and the columns."""
-    structs = (Snapshot, IndexFold, columns.PackedColumns, rivumi._Kept, rivumi._Sums, KeptHistory)
+    parts = (Snapshot, IndexFold, columns.PackedColumns, rivumi._Kept, rivumi._Sums, KeptHistory)
+    structs = (index_cache._Entry, *parts)
     fields = [
         (each.__name__, [(field.encode_name, str(field.type)) for field in msgspec.structs.fields(each)])
         for each in structs
@@ -49,6 +50,23 @@ def test_what_an_earlier_layout_kept_is_a_miss(tmp_path: Path, monkeypatch: pyte
         assert index_cache.load(tmp_path, 7, 8) is None
     assert index_cache.save(tmp_path, place, b"\x90")
     assert index_cache.load(tmp_path, 7, 8) is not None
+
+
+def test_no_bit_of_what_is_kept_flips_unseen(tmp_path: Path) -> None:
+    place = index_cache.Place(7, 8, 0, index_cache.SMALLEST, 1, b"head", b"foot")
+    snapshot = msgspec.msgpack.encode([*range(40), "text"])
+    assert index_cache.save(tmp_path, place, snapshot)
+    (kept,) = (tmp_path / index_cache.DIRECTORY).iterdir()
+    whole = kept.read_bytes()
+    for bit in range(len(whole) * 8):
+        spoiled = bytearray(whole)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        kept.write_bytes(spoiled)
+        assert index_cache.load(tmp_path, 7, 8) is None, bit
+    kept.write_bytes(whole)
+    found = index_cache.load(tmp_path, 7, 8)
+    assert found is not None
+    assert (found[0], bytes(found[1])) == (place, snapshot)
 
 
 def test_a_reopened_index_is_copied_one_column_a_step_once_lines_are_appended(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from refold.core.version import __version__
 DIRECTORY = "index"
 SMALLEST = 1 << 20
 """Runs below this many bytes are indexed anew: that is as fast."""
-LAYOUT = f"{__version__}/8/{sys.byteorder}"
+LAYOUT = f"{__version__}/9/{sys.byteorder}"
 _YOUNG = 2.0
 """A file changed so few seconds ago may change again within one tick of its clock."""
 
@@ -45,6 +46,8 @@ class Place(NamedTuple):
 class _Entry(msgspec.Struct, array_like=True):
     layout: str
     place: tuple[int, int, int, int, int, bytes, bytes]
+    check: int
+    """The check sum of place and snapshot: a bit that flipped in a column would read as another number."""
     snapshot: msgspec.Raw
 
 
@@ -57,10 +60,11 @@ def save(cache: Path, place: Place, snapshot: bytes) -> bool:
     if place.offset < SMALLEST or time.time() - place.mtime_ns / 1e9 < _YOUNG:
         return False
     target = _file(cache, place.device, place.inode)
+    entry = _Entry(LAYOUT, (*place,), _check(place, snapshot), msgspec.Raw(snapshot))
     try:
         private_directory(cache)
         private_directory(target.parent)
-        replace_atomically(target, msgspec.msgpack.encode(_Entry(LAYOUT, (*place,), msgspec.Raw(snapshot))))
+        replace_atomically(target, msgspec.msgpack.encode(entry))
     except (OSError, RefoldError):
         return False
     return True
@@ -73,4 +77,10 @@ def load(cache: Path, device: int, inode: int) -> tuple[Place, msgspec.Raw] | No
             entry = msgspec.msgpack.decode(file.read(), type=_Entry)
     except (OSError, RefoldError, msgspec.MsgspecError, ValueError):
         return None
-    return (Place(*entry.place), entry.snapshot) if entry.layout == LAYOUT else None
+    place = Place(*entry.place)
+    fits = entry.layout == LAYOUT and entry.check == _check(place, entry.snapshot)
+    return (place, entry.snapshot) if fits else None
+
+
+def _check(place: Place, snapshot: bytes | msgspec.Raw) -> int:
+    return zlib.crc32(snapshot, zlib.crc32(msgspec.msgpack.encode(place)))
