@@ -227,7 +227,7 @@ def _print(
         call = plan.calls[number]
         named = call.id if names_itself(call.id) else f"#{number + 1}"
         rerun, failed, done = (spelled((f"{named}={choice}",)) for choice in ("rerun", "failed", "done:TEXT"))
-        printer.note(f"refold: {call.name} waits for --decide {rerun}, {failed} or {done}")
+        printer.note(f"refold: {line(call.name, 80)} waits for --decide {rerun}, {failed} or {done}")
 
 
 def _go_on(

@@ -12,9 +12,10 @@ from refold.core.store import index_cache, list_cache, session_cache
 from refold.core.store.files import open_regular
 
 _HEAD: Final = 256
-_ARRAY_OF_THREE: Final = 0x93
+_ARRAYS: Final = (0x93, 0x94)
+"""What MessagePack writes before an array of three, as entries up to layout 8 are, and before one of four."""
 _SHORT_TEXT: Final = range(0xA0, 0xC0)
-"""What MessagePack writes before an array of three and before a text of under 32 bytes."""
+"""The same before a text of under 32 bytes."""
 
 
 def of_another_version(cache: Path) -> Iterator[Path]:
@@ -47,6 +48,6 @@ def _head(path: Path) -> bytes:
 
 def _layout(head: bytes) -> str:
     """Give the first field of an entry, which is the layout of the others; empty where it is no text."""
-    if len(head) < 2 or head[0] != _ARRAY_OF_THREE or head[1] not in _SHORT_TEXT:
+    if len(head) < 2 or head[0] not in _ARRAYS or head[1] not in _SHORT_TEXT:
         return ""
     return head[2 : 2 + head[1] - _SHORT_TEXT.start].decode("utf-8", "replace")
