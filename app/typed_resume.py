@@ -10,7 +10,7 @@ from refold.app.agents import PROGRAM, RunAgent, asked_for
 from refold.app.present.resume_plan import OF_CALLS, undecided
 from refold.core.decisions import names_itself
 from refold.core.pasted import pasted
-from refold.core.resume import ResumePlan
+from refold.core.resume import UNNAMED, ResumePlan
 from refold.core.store.notes import Notes
 
 FACTORY: Final = "package.module:factory"
@@ -32,7 +32,8 @@ def typed_resume(agent: RunAgent, notes: Notes, plan: ResumePlan) -> tuple[str, 
         notes: what is noted about it: what stands there need not be said again.
         plan: with the answers that were given.
     """
-    unnamed = agent.native and not agent.factory
+    # Of a run that no program is started with, the name of one does not help.
+    unnamed = agent.problem() == UNNAMED
     may = _MENDED | {"no_agent"} if unnamed else _MENDED
     open_calls = undecided(plan)
     request = plan.request

@@ -29,7 +29,7 @@ from refold.app.exporting import text_of
 from refold.app.picturing import picture
 from refold.app.screens.standing import AS_PRINTED
 from refold.app.settings import Settings
-from refold.core.errors import Refused, StoreError, WriteFailed
+from refold.core.errors import NotRegular, Refused, StoreError, WriteFailed
 from refold.core.export.entries import visible
 from refold.core.export.html import html as page
 from refold.core.export.json_text import json_lines
@@ -701,6 +701,13 @@ def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "out", as_text(pieces()))
     assert names(tmp_path) == []
+
+
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "real.md").write_text("")
+    (tmp_path / "run.json").write_text("")
+    with pytest.raises(NotRegular, match=r"real\.md: not a directory"):
+        refuse_target(tmp_path / "real.md" / "x.md", tmp_path / "run.json", ())
 
 
 def test_nothing_is_written_into_a_run_directory(tmp_path: Path) -> None:

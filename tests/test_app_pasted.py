@@ -69,6 +69,19 @@ def test_no_resume_command_is_given_where_a_word_of_it_cannot_be_pasted(odd: str
     assert typed_resume(agent, Notes(), plan_resume(facts, said)) == ()
 
 
+@pytest.mark.parametrize("run_id", ["-rf", "a b", "$(touch PWN)", "résumé"])
+def test_no_resume_command_is_given_of_a_run_that_no_program_is_started_with(
+    run_id: str, facts: ResumeFacts
+) -> None:
+    for factory in ("", "a:b"):
+        agent = RunAgent(NATIVE, Path(f"/runs/{run_id}.json"), Notes(), factory=factory)
+        refused = msgspec.structs.replace(facts, problem=agent.problem())
+        assert typed_resume(agent, Notes(), plan_resume(refused, ResumeRequest())) == ()
+    agent = RunAgent(NATIVE, Path("/runs/one.json"), Notes())
+    unnamed = msgspec.structs.replace(facts, problem=agent.problem())
+    assert "package.module:factory" in typed_resume(agent, Notes(), plan_resume(unnamed, ResumeRequest()))
+
+
 @pytest.mark.parametrize("odd", HOSTILE)
 def test_of_a_path_that_cannot_be_pasted_no_command_and_no_link_is_copied(odd: str, tmp_path: Path) -> None:
     copied = copies(tmp_path / odd / "a;b.json", Landing(2), settings(tmp_path / "own"))

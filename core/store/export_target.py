@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,8 @@ def refuse_target(target: Path, source: Path, roots: Iterable[Path], own: Iterab
     known = tuple(roots)
     try:
         place = parent.stat()
+        if not stat.S_ISDIR(place.st_mode):
+            raise NotRegular(f"{shown(parent)}: not a directory", remedy="choose another directory")
         found = target.lstat() if os.path.lexists(target) else None
         if found is not None:
             same = source.stat()

@@ -73,7 +73,7 @@ class Screen:
 
     def back(self, outcome: str, added: str = "nothing added yet") -> None:
         """Wait until the screen is back and says how it went; keys are heard again."""
-        told = re.compile(f"{re.escape(outcome)} · the run is [a-z-]+ · {re.escape(added)}")
+        told = re.compile(f"{re.escape(added)} · .*{re.escape(outcome)} · the run is [a-z-]+")
         self.terminal.wait(lambda screen: told.search(screen) is not None)
         self.terminal.settle(0.2)
         self.terminal.send("?")
