@@ -262,6 +262,7 @@ def test_a_terminal_is_given_back_before_the_program_stops(tmp_path: Path) -> No
         assert before.count(ENTER.encode()) == before.count(LEAVE) == 1
         assert before.index(TAKEN) < before.index(LEAVE)
         terminal.wait("seq", limit=60)
+        terminal.settle(0.3)
         terminal.send("q")
         terminal.wait("ended with 0", limit=60)
 
@@ -327,6 +328,7 @@ def test_keys_that_come_before_the_screen_do_not_harm(tmp_path: Path) -> None:
         terminal.send("j", "enter")
         terminal.shows_early = False
         terminal.wait("seq")
+        terminal.settle(0.3)
         assert terminal.quit() == 0
 
 
