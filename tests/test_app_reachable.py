@@ -108,7 +108,7 @@ async def reach(pilot: Pilot[None], way: Way) -> None:
             await until(pilot, partial(_has_moved, pilot, before, focused))
             await until(pilot, lambda: pilot.app.screen.is_mounted)
         if key == "d":
-            await until(pilot, lambda: "What you can do" in "\n".join(shown(pilot.app)))
+            await until(pilot, lambda: "In flight" in "\n".join(shown(pilot.app)))
     await until(pilot, lambda: any(one.partition(".")[0] == way.place for one in bound(pilot.app.screen)))
 
 
