@@ -222,7 +222,12 @@ def test_a_hard_run_opens_scrolls_and_quits_quickly(store: Path, home: Path, nam
     "wanted",
     ["../x", "/etc/no-such", ".", "..", "-rf", "a\nb", "x" * 300, "a%2fb", "CON", "\u202eevil", "no-such"],
 )
-def test_a_wrong_id_is_refused_before_anything_is_opened(store: Path, home: Path, wanted: str) -> None:
+def test_a_wrong_id_is_refused_before_anything_is_opened(
+    store: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    # What lies beside the directory that the tests are started in is not theirs.
+    (tmp_path / "in" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "in" / "here")
     done = run("state", "--json", "--only", "--root", store, "--", wanted, home=home)
 
     assert b"Traceback" not in done.stderr
