@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.terminal.program import without_privileges
 
@@ -139,6 +139,7 @@ def test_what_can_only_be_a_name_is_said_to_be_none(roots: list[Root], tmp_path:
 
 
 @given(st.text(max_size=20))
+@example("/")
 def test_any_text_gives_a_run_or_a_reason(text: str) -> None:
     root = Root(Path(__file__).parent / "data" / "fisk-ai" / "v3", "fisk-ai", "--root")
     said = ""
@@ -147,7 +148,7 @@ def test_any_text_gives_a_run_or_a_reason(text: str) -> None:
     except RefoldError as error:
         said = str(error)
     else:
-        said = found.name
+        said = str(found)
     assert said
     assert said.isprintable()
 
