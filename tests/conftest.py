@@ -7,9 +7,14 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from refold.app.settings import Settings
 
 settings.register_profile("refold", deadline=None)
 settings.load_profile("refold")
@@ -65,3 +70,29 @@ def project() -> Path:
 def journals(project: Path) -> Path:
     """The directory that holds v2 and v3 journals with their expected outcomes; nobody writes here."""
     return project / "tests" / "data" / "fisk-ai"
+
+
+@pytest.fixture(scope="module")
+def demo_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of the demo, as they are seen from `tests.on_screen.DEMO_TIME`; to be looked at alone."""
+    from tests.on_screen import DEMO_TIME
+
+    from refold.app import demo
+
+    directory = tmp_path_factory.mktemp("demo")
+    demo.make(directory, DEMO_TIME)
+    return directory
+
+
+@pytest.fixture
+def demo_settings(demo_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with a copy of them; paths on the screen are relative: the same on every machine."""
+    from tests.on_screen import settings as with_nothing
+
+    from refold.app import demo
+    from refold.core.store.roots import Root
+
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(demo_directory, "demo")
+    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
+    return msgspec.structs.replace(with_nothing(Path()), roots=roots)

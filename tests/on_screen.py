@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.segment import Segment
@@ -14,6 +15,9 @@ from textual.widgets import Input
 
 from refold.app.settings import Settings
 from refold.app.widgets.prompt_bar import PromptBar
+
+DEMO_TIME = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
+"""The moment from which the runs of the demo are as old as they say."""
 
 
 def settings(

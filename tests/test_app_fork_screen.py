@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.on_screen import settings, shown, type_into, until
+from tests.on_screen import shown, type_into, until
 from textual.pilot import Pilot
 
-from refold.app import demo
 from refold.app.cli import main
 from refold.app.demo_runs import KILLED
 from refold.app.forking import proposed_id
@@ -32,36 +29,17 @@ from refold.core.records import MetaRecord
 from refold.core.store.fork import plan_at
 from refold.core.store.notes import NotesStore
 from refold.core.store.reader import RunReader
-from refold.core.store.roots import Root
 
 Compare = Callable[..., bool]
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of the demo."""
-    directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, NOW)
-    return directory
+def killed(demo_settings: Settings) -> Path:
+    return demo_settings.roots[0].path / f"{KILLED}.json"
 
 
-@pytest.fixture
-def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings with the runs of the demo; paths on the screen are relative: the same on every machine."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(runs, "demo")
-    plain_settings = settings(Path())
-    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
-    return msgspec.structs.replace(plain_settings, roots=roots)
-
-
-def killed(given: Settings) -> Path:
-    return given.roots[0].path / f"{KILLED}.json"
-
-
-def of_run(given: Settings, path: Path, at: int | None = None, hint: str = "refold") -> RefoldApp:
-    return RefoldApp(given, lambda: RunScreen(path, at, settings=given, hint=hint))
+def of_run(demo_settings: Settings, path: Path, at: int | None = None, hint: str = "refold") -> RefoldApp:
+    return RefoldApp(demo_settings, lambda: RunScreen(path, at, settings=demo_settings, hint=hint))
 
 
 def dialog(pilot: Pilot[None]) -> ForkScreen:
@@ -92,10 +70,10 @@ def text_of(lines: Sequence[Line]) -> str:
     return "\n".join(plain(line) for line in lines)
 
 
-async def test_a_fork_at_the_cursor_holds_the_bytes_of_its_parent_and_opens(given: Settings) -> None:
-    path = killed(given)
+async def test_a_fork_at_the_cursor_holds_the_bytes_of_its_parent_and_opens(demo_settings: Settings) -> None:
+    path = killed(demo_settings)
     before, stamp = path.read_bytes(), path.stat().st_mtime_ns
-    app = of_run(given, path, at=4)
+    app = of_run(demo_settings, path, at=4)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         screen = await opened(pilot)
         assert screen.draft is not None
@@ -125,8 +103,8 @@ async def test_a_fork_at_the_cursor_holds_the_bytes_of_its_parent_and_opens(give
     assert meta.forked_from.prefix_sha256 == hashlib.sha256(b"\n".join([*lines[:4], b""])).hexdigest()
 
 
-async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: Settings) -> None:
-    app = of_run(given, killed(given), at=5)
+async def test_points_are_walked_and_a_prompt_stands_only_between_turns(demo_settings: Settings) -> None:
+    app = of_run(demo_settings, killed(demo_settings), at=5)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
         assert screen.draft is not None
@@ -154,13 +132,15 @@ async def test_points_are_walked_and_a_prompt_stands_only_between_turns(given: S
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         assert app.background_faults == []
-    assert len(list(killed(given).parent.glob("*-2.json"))) == 0
+    assert len(list(killed(demo_settings).parent.glob("*-2.json"))) == 0
 
 
-async def test_an_id_that_is_none_or_taken_is_refused_before_anything_is_written(given: Settings) -> None:
-    path = killed(given)
+async def test_an_id_that_is_none_or_taken_is_refused_before_anything_is_written(
+    demo_settings: Settings,
+) -> None:
+    path = killed(demo_settings)
     before = {entry.name for entry in path.parent.iterdir()}
-    app = of_run(given, path, at=4)
+    app = of_run(demo_settings, path, at=4)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
         for name in ("", "a b", "../x", "-x", "x" * 129, KILLED):
@@ -176,11 +156,11 @@ async def test_an_id_that_is_none_or_taken_is_refused_before_anything_is_written
     assert {entry.name for entry in path.parent.iterdir()} == before
 
 
-async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings) -> None:
-    path = killed(given)
+async def test_a_run_that_is_there_already_is_never_overwritten(demo_settings: Settings) -> None:
+    path = killed(demo_settings)
     taken = path.with_name("summarise-tickets.json")
     before = taken.read_bytes()
-    app = of_run(given, path, at=4)
+    app = of_run(demo_settings, path, at=4)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
         await typed(pilot, "n", "summarise-tickets")
@@ -198,8 +178,8 @@ async def test_a_run_that_is_there_already_is_never_overwritten(given: Settings)
     assert path.with_name("late.json").read_text() == "made meanwhile"
 
 
-async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(given: Settings) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, "refactor-imports", now=NOW.timestamp))
+async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(demo_settings: Settings) -> None:
+    app = RefoldApp(demo_settings, lambda: RunsScreen(demo_settings, "refactor-imports", now=NOW.timestamp))
     async with app.run_test(size=(100, 30)) as pilot:
         runs = app.screen
         assert isinstance(runs, RunsScreen)
@@ -220,9 +200,11 @@ async def test_from_the_list_a_run_is_forked_at_its_last_legal_point(given: Sett
 
 @pytest.mark.parametrize("name", ["fix-date-parser", "index-photos", "crawl-docs", "summarise-tickets"])
 async def test_the_list_the_post_mortem_and_the_command_line_propose_one_point(
-    name: str, given: Settings, capsys: pytest.CaptureFixture[str]
+    name: str, demo_settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, f"{name} -status:ready", now=NOW.timestamp))
+    app = RefoldApp(
+        demo_settings, lambda: RunsScreen(demo_settings, f"{name} -status:ready", now=NOW.timestamp)
+    )
     async with app.run_test(size=(100, 40)) as pilot:
         runs = app.screen
         assert isinstance(runs, RunsScreen)
@@ -249,13 +231,13 @@ async def test_the_list_the_post_mortem_and_the_command_line_propose_one_point(
             said = f"proposed is seq {second.seq}, {why}"
             assert said in " ".join(" ".join(shown(app)).replace("│", " ").split())
         assert app.background_faults == []
-    assert main(["fork", str(given.roots[0].path / f"{name}.json"), "--plan", "--json"]) == 0
+    assert main(["fork", str(demo_settings.roots[0].path / f"{name}.json"), "--plan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["seq"] == first.seq
 
 
-async def test_a_fork_of_a_foreign_run_notes_where_it_comes_from(given: Settings) -> None:
-    parent = next(given.roots[1].path.glob("nightly-audit.json"))
-    app = of_run(given, parent, at=3, hint="fisk-ai")
+async def test_a_fork_of_a_foreign_run_notes_where_it_comes_from(demo_settings: Settings) -> None:
+    parent = next(demo_settings.roots[1].path.glob("nightly-audit.json"))
+    app = of_run(demo_settings, parent, at=3, hint="fisk-ai")
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(pilot)
         text = "\n".join(shown(app))
@@ -263,14 +245,14 @@ async def test_a_fork_of_a_foreign_run_notes_where_it_comes_from(given: Settings
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.path != parent)
         assert app.background_faults == []
-    noted = NotesStore(given.state_dir / "notes").read(parent.with_name("nightly-audit-2.json"))
+    noted = NotesStore(demo_settings.state_dir / "notes").read(parent.with_name("nightly-audit-2.json"))
     assert noted.forked_from is not None
     assert (noted.forked_from.run_id, noted.forked_from.seq) == ("nightly-audit", 3)
 
 
-async def test_a_point_after_damage_says_why_and_names_the_nearest_legal_one(given: Settings) -> None:
-    path = given.roots[0].path / "rename-notes.json"
-    app = of_run(given, path)
+async def test_a_point_after_damage_says_why_and_names_the_nearest_legal_one(demo_settings: Settings) -> None:
+    path = demo_settings.roots[0].path / "rename-notes.json"
+    app = of_run(demo_settings, path)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot, "end")
         assert screen.draft is not None
@@ -285,8 +267,10 @@ async def test_a_point_after_damage_says_why_and_names_the_nearest_legal_one(giv
 
 
 @pytest.mark.parametrize("name", ["never-began", "not-a-journal", "from-a-newer-version"])
-async def test_what_cannot_be_forked_says_so_and_can_be_left(given: Settings, name: str) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, f"{name} -status:ready", now=NOW.timestamp))
+async def test_what_cannot_be_forked_says_so_and_can_be_left(demo_settings: Settings, name: str) -> None:
+    app = RefoldApp(
+        demo_settings, lambda: RunsScreen(demo_settings, f"{name} -status:ready", now=NOW.timestamp)
+    )
     async with app.run_test(size=(60, 20)) as pilot:
         runs = app.screen
         assert isinstance(runs, RunsScreen)
@@ -299,9 +283,9 @@ async def test_what_cannot_be_forked_says_so_and_can_be_left(given: Settings, na
         assert app.background_faults == []
 
 
-async def test_a_run_that_vanished_can_be_left(given: Settings) -> None:
-    path = killed(given)
-    app = of_run(given, path)
+async def test_a_run_that_vanished_can_be_left(demo_settings: Settings) -> None:
+    path = killed(demo_settings)
+    app = of_run(demo_settings, path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.item is not None)
         path.unlink()
@@ -312,9 +296,9 @@ async def test_a_run_that_vanished_can_be_left(given: Settings) -> None:
         assert app.background_faults == []
 
 
-async def test_legal_points_are_walked_in_the_timeline(given: Settings) -> None:
-    path = given.roots[0].path / "rename-notes.json"
-    app = of_run(given, path, at=1)
+async def test_legal_points_are_walked_in_the_timeline(demo_settings: Settings) -> None:
+    path = demo_settings.roots[0].path / "rename-notes.json"
+    app = of_run(demo_settings, path, at=1)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         run = app.screen
         assert isinstance(run, RunScreen)
@@ -330,8 +314,8 @@ async def test_legal_points_are_walked_in_the_timeline(given: Settings) -> None:
         assert app.background_faults == []
 
 
-def test_every_fact_of_a_plan_is_said_in_any_width(given: Settings) -> None:
-    with RunReader.open(killed(given)) as reader:
+def test_every_fact_of_a_plan_is_said_in_any_width(demo_settings: Settings) -> None:
+    with RunReader.open(killed(demo_settings)) as reader:
         reader.index_all()
         plan = plan_at(reader, 6, child="child", reason="[bold]\x1b[2J")
     draft = ForkDraft(KILLED, 7, 7, "child", reason=plan.reason, plan=plan, directory="/runs/\x1b")
@@ -358,10 +342,10 @@ def test_the_proposed_id_is_free_and_legal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_fork(snap_compare: Compare, given: Settings, size: tuple[int, int]) -> None:
+def test_fork(snap_compare: Compare, demo_settings: Settings, size: tuple[int, int]) -> None:
     async def ready(pilot: Pilot[None]) -> None:
         await opened(pilot)
         await typed(pilot, "w", "try the other way")
 
-    app = of_run(given, killed(given), at=4)
+    app = of_run(demo_settings, killed(demo_settings), at=4)
     assert snap_compare(app, terminal_size=size, run_before=ready)

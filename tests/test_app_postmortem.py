@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -13,11 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests import run_story as story
-from tests.on_screen import settings, shown, until
+from tests.on_screen import shown, until
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from refold.app import demo
 from refold.app.demo_agent import FACTORY
 from refold.app.demo_runs import KILLED
 from refold.app.forking import notes_of
@@ -33,7 +31,6 @@ from refold.app.settings import Settings
 from refold.core.rivumi.task import Check, Limits, Task
 from refold.core.store.reader import RunReader
 from refold.core.store.repair import undo
-from refold.core.store.roots import Root
 from refold.core.store.session import SessionStore
 
 Compare = Callable[..., bool]
@@ -48,30 +45,12 @@ DEMO_CRASHES = {
 """What can be done with the runs of the demo that crashed or are damaged."""
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of the demo."""
-    directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, NOW)
-    return directory
+def run_of(demo_settings: Settings, name: str) -> Path:
+    return demo_settings.roots[0].path / f"{name}.json"
 
 
-@pytest.fixture
-def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings with the runs of the demo; paths on the screen are relative: the same on every machine."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(runs, "demo")
-    plain_settings = settings(Path())
-    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
-    return msgspec.structs.replace(plain_settings, roots=roots)
-
-
-def run_of(given: Settings, name: str) -> Path:
-    return given.roots[0].path / f"{name}.json"
-
-
-def explaining(given: Settings, path: Path, hint: str = "refold") -> RefoldApp:
-    return RefoldApp(given, lambda: PostmortemScreen(path, hint, given, clock=NOW.timestamp))
+def explaining(demo_settings: Settings, path: Path, hint: str = "refold") -> RefoldApp:
+    return RefoldApp(demo_settings, lambda: PostmortemScreen(path, hint, demo_settings, clock=NOW.timestamp))
 
 
 def dialog(pilot: Pilot[None]) -> PostmortemScreen:
@@ -94,10 +73,10 @@ def row_with(screen: PostmortemScreen, words: str) -> int:
     return next(index for index, row in enumerate(page(screen).split("\n")) if words in row)
 
 
-async def test_from_a_run_and_back_to_the_record_of_a_line(given: Settings) -> None:
-    path = run_of(given, KILLED)
+async def test_from_a_run_and_back_to_the_record_of_a_line(demo_settings: Settings) -> None:
+    path = run_of(demo_settings, KILLED)
     before, stamp = path.read_bytes(), path.stat().st_mtime_ns
-    app = RefoldApp(given, lambda: RunScreen(path, 1, settings=given))
+    app = RefoldApp(demo_settings, lambda: RunScreen(path, 1, settings=demo_settings))
     async with app.run_test(size=(100, 40)) as pilot:
         run = app.screen
         assert isinstance(run, RunScreen)
@@ -119,8 +98,8 @@ async def test_from_a_run_and_back_to_the_record_of_a_line(given: Settings) -> N
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, stamp)
 
 
-async def test_from_the_list_a_line_opens_the_run_there(given: Settings) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, "rename-notes"))
+async def test_from_the_list_a_line_opens_the_run_there(demo_settings: Settings) -> None:
+    app = RefoldApp(demo_settings, lambda: RunsScreen(demo_settings, "rename-notes"))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: any("rename-notes" in row for row in shown(app)[3:]))
         await pilot.press("d")
@@ -139,8 +118,8 @@ async def test_from_the_list_a_line_opens_the_run_there(given: Settings) -> None
         await until(pilot, lambda: isinstance(app.screen, PostmortemScreen))
 
 
-async def test_the_keys_lead_to_the_dialogs(given: Settings) -> None:
-    app = explaining(given, run_of(given, KILLED))
+async def test_the_keys_lead_to_the_dialogs(demo_settings: Settings) -> None:
+    app = explaining(demo_settings, run_of(demo_settings, KILLED))
     async with app.run_test(size=(100, 40)) as pilot:
         screen = await read(pilot)
         await pilot.press("f")
@@ -167,12 +146,14 @@ async def test_the_keys_lead_to_the_dialogs(given: Settings) -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 async def test_a_call_in_flight_is_shown_with_all_that_it_was_given_and_where_it_works(
-    width: int, given: Settings
+    width: int, demo_settings: Settings
 ) -> None:
-    path = run_of(given, KILLED)
+    path = run_of(demo_settings, KILLED)
     place = str(Path("demo/work").absolute())
-    notes_of(given).update(path, lambda notes: msgspec.structs.replace(notes, agent=FACTORY, cwd=place))
-    app = explaining(given, path)
+    notes_of(demo_settings).update(
+        path, lambda notes: msgspec.structs.replace(notes, agent=FACTORY, cwd=place)
+    )
+    app = explaining(demo_settings, path)
     async with app.run_test(size=(width, 24)) as pilot:
         screen = await read(pilot)
         rows = page(screen).split("\n")
@@ -211,11 +192,11 @@ def _led_on(pilot: Pilot[None], before: Screen[object]) -> bool:
 
 @pytest.mark.parametrize("name", [KILLED, "index-photos", "nightly-audit", "rivumi"])
 async def test_one_key_forks_at_one_point_here_and_in_the_dialog_before_a_resume(
-    name: str, given: Settings
+    name: str, demo_settings: Settings
 ) -> None:
     pattern = "7f3c*" if name == "rivumi" else f"{name}.json"
-    path, hint = next((run, root.hint) for root in given.roots for run in root.path.glob(pattern))
-    app = explaining(given, path, hint)
+    path, hint = next((run, root.hint) for root in demo_settings.roots for run in root.path.glob(pattern))
+    app = explaining(demo_settings, path, hint)
     async with app.run_test(size=(100, 40)) as pilot:
         screen = await read(pilot)
         assert screen.postmortem is not None
@@ -226,10 +207,10 @@ async def test_one_key_forks_at_one_point_here_and_in_the_dialog_before_a_resume
         assert await fork_point(pilot, "r", "f") == proposed
 
 
-async def test_the_end_is_mended_only_when_agreed_to(given: Settings) -> None:
-    path = run_of(given, "index-photos")
+async def test_the_end_is_mended_only_when_agreed_to(demo_settings: Settings) -> None:
+    path = run_of(demo_settings, "index-photos")
     before = path.read_bytes()
-    app = explaining(given, path)
+    app = explaining(demo_settings, path)
     async with app.run_test(size=(100, 40)) as pilot:
         screen = await read(pilot)
         assert "E_TORN_TAIL" in page(screen)
@@ -248,10 +229,10 @@ async def test_the_end_is_mended_only_when_agreed_to(given: Settings) -> None:
     assert b"".join(each.read_bytes() for each in path.parent.glob("index-photos.json.*")) in before
 
 
-async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: Settings) -> None:
-    path = run_of(given, "rename-notes")
+async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(demo_settings: Settings) -> None:
+    path = run_of(demo_settings, "rename-notes")
     before = path.read_bytes()
-    app = explaining(given, path)
+    app = explaining(demo_settings, path)
     async with app.run_test(size=(100, 40)) as pilot:
         await read(pilot)
         await pilot.press("s")
@@ -265,24 +246,24 @@ async def test_a_salvage_shows_what_it_leaves_out_and_opens_the_new_run(given: S
     assert path.read_bytes() == before
     with RunReader.open(made.path) as reader:
         assert reader.index_all().strict_error is None
-    app = explaining(given, made.path)
+    app = explaining(demo_settings, made.path)
     async with app.run_test(size=(100, 60)) as pilot:
         screen = await read(pilot)
         report = page(screen).partition("Left out when it was salvaged")[2]
         assert "E_NUL_RUN" in report.partition("Lock")[0], "the report can be read again"
-    app = explaining(given, path)
+    app = explaining(demo_settings, path)
     async with app.run_test(size=(100, 60)) as pilot:
         assert "Left out when it was salvaged" not in page(await read(pilot))
 
 
 @pytest.mark.parametrize("name", sorted(DEMO_CRASHES))
 async def test_what_can_be_done_is_in_sight_at_once_and_what_cannot_is_in_no_footer(
-    given: Settings, name: str
+    demo_settings: Settings, name: str
 ) -> None:
-    beside = [each for root in given.roots for each in root.path.glob(f"{name}*")]
+    beside = [each for root in demo_settings.roots for each in root.path.glob(f"{name}*")]
     path = next(each for each in beside if each.suffix != ".lock")
-    hint = next(root.hint for root in given.roots if root.path == path.parent)
-    async with explaining(given, path, hint).run_test(size=(80, 24)) as pilot:
+    hint = next(root.hint for root in demo_settings.roots if root.path == path.parent)
+    async with explaining(demo_settings, path, hint).run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
         await until(pilot, lambda: "? help" in shown(pilot.app)[-1])
         await pilot.pause()
@@ -297,25 +278,27 @@ async def test_what_can_be_done_is_in_sight_at_once_and_what_cannot_is_in_no_foo
             assert screen.why_not(each.name) == each.why_not
 
 
-async def test_a_line_of_what_can_be_done_does_it(given: Settings) -> None:
-    async with explaining(given, run_of(given, "fix-date-parser")).run_test(size=(80, 24)) as pilot:
+async def test_a_line_of_what_can_be_done_does_it(demo_settings: Settings) -> None:
+    async with explaining(demo_settings, run_of(demo_settings, "fix-date-parser")).run_test(
+        size=(80, 24)
+    ) as pilot:
         screen = await read(pilot)
         await pilot.press(*["down"] * screen._drawn.targets.index("fork"), "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
 
 
-async def test_the_verdict_names_the_keys_as_they_were_remapped(given: Settings) -> None:
+async def test_the_verdict_names_the_keys_as_they_were_remapped(demo_settings: Settings) -> None:
     keymap = {"postmortem.resume": "f5", "postmortem.fork": "k", "postmortem.repair": "ctrl+e"}
-    remapped = msgspec.structs.replace(given, keymap=keymap)
-    app = explaining(remapped, run_of(given, "index-photos"))
+    remapped = msgspec.structs.replace(demo_settings, keymap=keymap)
+    app = explaining(remapped, run_of(demo_settings, "index-photos"))
     async with app.run_test(size=(100, 40)) as pilot:
         text = " ".join(page(await read(pilot)).split())
     assert "then resume (f5) and decide, or fork it after seq 3 (k), before that whole turn" in text
     assert "repair (^e, or the resume itself)" in text
 
 
-async def test_what_is_missing_is_said(given: Settings) -> None:
-    app = explaining(given, run_of(given, "not-there"))
+async def test_what_is_missing_is_said(demo_settings: Settings) -> None:
+    app = explaining(demo_settings, run_of(demo_settings, "not-there"))
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
         assert "not-there" in page(screen)
@@ -324,9 +307,9 @@ async def test_what_is_missing_is_said(given: Settings) -> None:
         assert not isinstance(app.screen, NoticeScreen | MendScreen)
 
 
-async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Settings) -> None:
-    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
-    app = explaining(given, directory, "rivumi")
+async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(demo_settings: Settings) -> None:
+    directory = next(each for each in sorted(demo_settings.roots[2].path.iterdir()) if each.is_dir())
+    app = explaining(demo_settings, directory, "rivumi")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
         assert "It died in turn 2 while replace_text (calc.py) was in flight." in page(screen)
@@ -339,12 +322,12 @@ async def test_a_run_that_is_a_directory_is_explained_by_its_own_rules(given: Se
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
 
 
-async def test_the_end_of_a_log_is_mended_from_the_screen(given: Settings) -> None:
-    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
+async def test_the_end_of_a_log_is_mended_from_the_screen(demo_settings: Settings) -> None:
+    directory = next(each for each in sorted(demo_settings.roots[2].path.iterdir()) if each.is_dir())
     whole = (directory / "events.jsonl").read_bytes()
     torn = whole + b'{"created_at":"2026-'
     (directory / "events.jsonl").write_bytes(torn)
-    app = explaining(given, directory, "rivumi")
+    app = explaining(demo_settings, directory, "rivumi")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await read(pilot)
         assert "repair (m) keeps them aside" in page(screen)
@@ -353,12 +336,12 @@ async def test_the_end_of_a_log_is_mended_from_the_screen(given: Settings) -> No
         await pilot.press("enter")
         await until(pilot, lambda: (directory / "events.jsonl").read_bytes() == whole)
         await until(pilot, lambda: screen.is_read and "the end is clean" in page(screen))
-    undo(directory, notes=notes_of(given))
+    undo(directory, notes=notes_of(demo_settings))
     assert (directory / "events.jsonl").read_bytes() == torn
 
 
-async def test_what_keeps_happening_in_a_directory_is_found(given: Settings) -> None:
-    root = given.roots[2].path
+async def test_what_keeps_happening_in_a_directory_is_found(demo_settings: Settings) -> None:
+    root = demo_settings.roots[2].path
     repository = root.parent / "again"
     repository.mkdir()
     task = Task(
@@ -381,7 +364,7 @@ async def test_what_keeps_happening_in_a_directory_is_found(given: Settings) -> 
             run.emit("tool.requested", {**given_to, "arguments": {"pattern": "x"}})
             run.emit("tool.started", given_to)
             run.emit("tool.completed", {**given_to, "ok": False, "error": "no such file"})
-    app = explaining(given, root / "loops", "rivumi")
+    app = explaining(demo_settings, root / "loops", "rivumi")
     async with app.run_test(size=(100, 40)) as pilot:
         text = page(await read(pilot))
     assert "grep was called 5 times with the same arguments, without a break, and failed each time" in text
@@ -390,7 +373,7 @@ async def test_what_keeps_happening_in_a_directory_is_found(given: Settings) -> 
     assert "the context grew from 2,000 to 5,000 tokens" in text or "the context grew from 1,000" in text
 
 
-async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:
+async def test_hostile_text_stays_text(demo_settings: Settings, tmp_path: Path) -> None:
     lines = [story.meta(1, "hostile", "go", time="2026-07-24T09:00:00Z")]
     calls: list[dict[str, object]] = [
         {"type": "tool_use", "id": f"t{n}", "name": text, "input": {"path": text, text: text}}
@@ -400,7 +383,7 @@ async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:
     path = story.write(tmp_path / "hostile.json", lines)
     with path.open("ab") as file:
         file.write(b'\x1b]0;pwned\x07\x00\xff{"seq":3' + "\u202e".encode())
-    app = explaining(given, path)
+    app = explaining(demo_settings, path)
     async with app.run_test(size=(80, 60)) as pilot:
         screen = await read(pilot)
         for _ in range(len(screen.listing.rows)):
@@ -410,7 +393,7 @@ async def test_hostile_text_stays_text(given: Settings, tmp_path: Path) -> None:
         await pilot.press("enter")
 
 
-async def test_looking_changes_nothing(given: Settings, runs: Path) -> None:
+async def test_looking_changes_nothing(demo_settings: Settings, demo_directory: Path) -> None:
     def digest() -> dict[str, str]:
         return {
             str(path): hashlib.sha256(path.read_bytes()).hexdigest() + str(path.stat().st_mtime_ns)
@@ -420,39 +403,45 @@ async def test_looking_changes_nothing(given: Settings, runs: Path) -> None:
 
     before = digest()
     for name in ("never-began", "not-a-journal", "from-a-newer-version", "crawl-docs"):
-        async with explaining(given, run_of(given, name)).run_test(size=(80, 24)) as pilot:
+        async with explaining(demo_settings, run_of(demo_settings, name)).run_test(size=(80, 24)) as pilot:
             await read(pilot)
     assert digest() == before
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", [KILLED, "rename-notes"])
-def test_post_mortem(snap_compare: Compare, given: Settings, name: str, size: tuple[int, int]) -> None:
+def test_post_mortem(
+    snap_compare: Compare, demo_settings: Settings, name: str, size: tuple[int, int]
+) -> None:
     async def before(pilot: Pilot[None]) -> None:
         await read(pilot)
 
-    assert snap_compare(explaining(given, run_of(given, name)), terminal_size=size, run_before=before)
+    assert snap_compare(
+        explaining(demo_settings, run_of(demo_settings, name)), terminal_size=size, run_before=before
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_post_mortem_of_a_directory(snap_compare: Compare, given: Settings, size: tuple[int, int]) -> None:
-    directory = next(each for each in sorted(given.roots[2].path.iterdir()) if each.is_dir())
+def test_post_mortem_of_a_directory(
+    snap_compare: Compare, demo_settings: Settings, size: tuple[int, int]
+) -> None:
+    directory = next(each for each in sorted(demo_settings.roots[2].path.iterdir()) if each.is_dir())
     token = json.loads((directory / "session.json").read_bytes())["active_writer_token"]
     (directory / ".writer.lock").write_text(f"pid=4242 token={token}\n")
 
     async def before(pilot: Pilot[None]) -> None:
         await read(pilot)
 
-    app = explaining(given, directory, "rivumi")
+    app = explaining(demo_settings, directory, "rivumi")
     assert snap_compare(app, terminal_size=size, run_before=before)
 
 
-def test_the_plan_of_a_salvage(snap_compare: Compare, given: Settings) -> None:
+def test_the_plan_of_a_salvage(snap_compare: Compare, demo_settings: Settings) -> None:
     async def before(pilot: Pilot[None]) -> None:
         await read(pilot)
         await pilot.press("s")
         await until(pilot, lambda: isinstance(pilot.app.screen, MendScreen))
         await until(pilot, lambda: any("good records" in row for row in shown(pilot.app)))
 
-    app = explaining(given, run_of(given, "rename-notes"))
+    app = explaining(demo_settings, run_of(demo_settings, "rename-notes"))
     assert snap_compare(app, terminal_size=(80, 24), run_before=before)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.on_screen import settings, shown, until
+from tests.on_screen import shown, until
 from tests.terminal.program import environment, refold
 from tests.terminal.terminal import Terminal
 from textual.pilot import Pilot
@@ -23,37 +21,21 @@ from refold.app.screens.runs import RunsScreen
 from refold.app.screens.typed_blind import TypedBlindScreen
 from refold.app.settings import Settings
 from refold.core.store.lock import RunLock
-from refold.core.store.roots import Root
 
 Compare = Callable[..., bool]
 NOW = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of the demo."""
-    directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, NOW)
-    return directory
-
-
-@pytest.fixture
-def given(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings with the runs of the demo, on a copy of them."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(runs, "demo")
-    roots = tuple(Root(root.path, root.hint, "--root") for root in demo.roots(Path("demo")))
-    return msgspec.structs.replace(settings(Path()), roots=roots)
-
-
-def everything(given: Settings) -> dict[Path, bytes]:
-    store = given.roots[0].path
+def everything(demo_settings: Settings) -> dict[Path, bytes]:
+    store = demo_settings.roots[0].path
     return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
-def explaining(given: Settings, name: str = "index-photos") -> RefoldApp:
-    path = given.roots[0].path / f"{name}.json"
-    return RefoldApp(given, lambda: PostmortemScreen(path, "refold", given, clock=NOW.timestamp))
+def explaining(demo_settings: Settings, name: str = "index-photos") -> RefoldApp:
+    path = demo_settings.roots[0].path / f"{name}.json"
+    return RefoldApp(
+        demo_settings, lambda: PostmortemScreen(path, "refold", demo_settings, clock=NOW.timestamp)
+    )
 
 
 async def read(pilot: Pilot[None]) -> PostmortemScreen:
@@ -65,9 +47,11 @@ async def read(pilot: Pilot[None]) -> PostmortemScreen:
 
 
 @pytest.mark.parametrize("dialog", ["", "r", "f", "m", "l"])
-async def test_what_is_typed_for_a_filter_that_is_not_here_does_nothing(given: Settings, dialog: str) -> None:
-    before = everything(given)
-    app = explaining(given)
+async def test_what_is_typed_for_a_filter_that_is_not_here_does_nothing(
+    demo_settings: Settings, dialog: str
+) -> None:
+    before = everything(demo_settings)
+    app = explaining(demo_settings)
     async with app.run_test(size=(80, 40)) as pilot:
         first = await read(pilot)
         if dialog:
@@ -80,11 +64,11 @@ async def test_what_is_typed_for_a_filter_that_is_not_here_does_nothing(given: S
         await pilot.press("slash", "colon", "q", "enter")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is here)
-    assert everything(given) == before
+    assert everything(demo_settings) == before
 
 
-async def test_where_words_are_asked_for_the_key_still_asks(given: Settings) -> None:
-    app = RefoldApp(given, lambda: RunsScreen(given, now=NOW.timestamp))
+async def test_where_words_are_asked_for_the_key_still_asks(demo_settings: Settings) -> None:
+    app = RefoldApp(demo_settings, lambda: RunsScreen(demo_settings, now=NOW.timestamp))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: any("index-photos" in row for row in shown(app)))
         await pilot.press("slash", *"index", "enter")
@@ -92,9 +76,9 @@ async def test_where_words_are_asked_for_the_key_still_asks(given: Settings) -> 
         assert isinstance(app.screen, RunsScreen)
 
 
-async def test_the_first_enter_behind_a_word_without_meaning_forks_nothing(given: Settings) -> None:
-    before = everything(given)
-    app = explaining(given)
+async def test_the_first_enter_behind_a_word_without_meaning_forks_nothing(demo_settings: Settings) -> None:
+    before = everything(demo_settings)
+    app = explaining(demo_settings)
     async with app.run_test(size=(80, 40), notifications=True) as pilot:
         await read(pilot)
         await pilot.press("f")
@@ -102,15 +86,15 @@ async def test_the_first_enter_behind_a_word_without_meaning_forks_nothing(given
         await pilot.press(*"actor", "enter")
         await until(pilot, lambda: any("'actor' means" in row for row in shown(app)))
         assert isinstance(app.screen, ForkScreen)
-        assert everything(given) == before
+        assert everything(demo_settings) == before
         await until(pilot, lambda: any("✓ legal" in row for row in shown(app)))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
-    assert everything(given) != before
+    assert everything(demo_settings) != before
 
 
-async def test_a_key_with_a_meaning_between_makes_good_those_without(given: Settings) -> None:
-    app = explaining(given)
+async def test_a_key_with_a_meaning_between_makes_good_those_without(demo_settings: Settings) -> None:
+    app = explaining(demo_settings)
     async with app.run_test(size=(80, 40)) as pilot:
         await read(pilot)
         await pilot.press("f")
@@ -132,9 +116,9 @@ async def test_a_key_with_a_meaning_between_makes_good_those_without(given: Sett
         ("w", "Nothing is watched."),
     ],
 )
-async def test_a_key_that_does_nothing_says_so(key: str, told: str, given: Settings) -> None:
-    path = given.roots[0].path / "fix-date-parser.json"
-    app = RefoldApp(given, lambda: RunScreen(path, settings=given))
+async def test_a_key_that_does_nothing_says_so(key: str, told: str, demo_settings: Settings) -> None:
+    path = demo_settings.roots[0].path / "fix-date-parser.json"
+    app = RefoldApp(demo_settings, lambda: RunScreen(path, settings=demo_settings))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         run = app.screen
         assert isinstance(run, RunScreen)
@@ -146,10 +130,10 @@ async def test_a_key_that_does_nothing_says_so(key: str, told: str, given: Setti
         await until(pilot, lambda: told[:30] in "\n".join(shown(app)))
 
 
-async def test_of_a_run_that_is_held_it_is_said_who_can_suspend_it(given: Settings) -> None:
-    path = given.roots[0].path / "fix-date-parser.json"
+async def test_of_a_run_that_is_held_it_is_said_who_can_suspend_it(demo_settings: Settings) -> None:
+    path = demo_settings.roots[0].path / "fix-date-parser.json"
     lock = RunLock.take(path.with_suffix(".lock"))
-    app = RefoldApp(given, lambda: RunScreen(path, settings=given))
+    app = RefoldApp(demo_settings, lambda: RunScreen(path, settings=demo_settings))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         run = app.screen
         assert isinstance(run, RunScreen)
@@ -159,8 +143,8 @@ async def test_of_a_run_that_is_held_it_is_said_who_can_suspend_it(given: Settin
     lock.release()
 
 
-async def test_of_many_keys_that_do_nothing_the_last_one_is_answered(given: Settings) -> None:
-    app = explaining(given)
+async def test_of_many_keys_that_do_nothing_the_last_one_is_answered(demo_settings: Settings) -> None:
+    app = explaining(demo_settings)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await read(pilot)
         await pilot.press("a", "x", "z")
@@ -189,10 +173,10 @@ def test_an_enter_that_came_before_the_warning_is_no_answer_to_it(tmp_path: Path
     assert sorted(store.iterdir()) != before
 
 
-def test_looks(given: Settings, snap_compare: Compare) -> None:
+def test_looks(demo_settings: Settings, snap_compare: Compare) -> None:
     async def blind(pilot: Pilot[None]) -> None:
         await read(pilot)
         await pilot.press("slash")
         await until(pilot, lambda: any("esc" in row for row in shown(pilot.app)))
 
-    assert snap_compare(explaining(given), run_before=blind, terminal_size=(80, 24))
+    assert snap_compare(explaining(demo_settings), run_before=blind, terminal_size=(80, 24))

@@ -31,13 +31,6 @@ COLUMNS = 100
 SECRET = "sk-ant-api03-" + "Qz7Rk2Lm9Xw4Tv8Np3" * 3
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, NOW)
-    return directory
-
-
 def lines_of(out: str) -> list[str]:
     """What was printed, without the two rows that name the run and without the commands."""
     return [row for row in out.split("\n")[3:-1] if not row.startswith("       refold ")]
@@ -47,13 +40,13 @@ def lines_of(out: str) -> list[str]:
     "name", ["fix-date-parser", "rename-notes", "index-photos", "never-began", "crawl-docs", "nightly-audit"]
 )
 async def test_it_says_what_the_screen_says(
-    runs: Path,
+    demo_directory: Path,
     name: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = next(runs.glob(f"*/runs/{name}.json"))
+    path = next(demo_directory.glob(f"*/runs/{name}.json"))
     hint = path.parent.parent.name
     here = msgspec.structs.replace(settings(tmp_path), roots=(Root(path.parent, hint, "--root"),))
     screen = PostmortemScreen(path, hint, here, clock=NOW.timestamp)
@@ -81,12 +74,16 @@ def test_a_run_directory_is_explained_by_both_its_files(
 
 
 def test_each_command_that_is_named_can_be_typed(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    demo_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torn = tmp_path / "it's torn.json"
-    torn.write_bytes(next(runs.glob("*/runs/index-photos.json")).read_bytes())
+    torn.write_bytes(next(demo_directory.glob("*/runs/index-photos.json")).read_bytes())
     named: set[str] = set()
-    for path in (torn, next(runs.glob("*/runs/rename-notes.json")), next(runs.glob("rivumi/runs/7f3c*"))):
+    for path in (
+        torn,
+        next(demo_directory.glob("*/runs/rename-notes.json")),
+        next(demo_directory.glob("rivumi/runs/7f3c*")),
+    ):
         main(["why", str(path), "--json"])
         for action in json.loads(capsys.readouterr().out)["actions"]:
             assert (action["command"] is not None) == (action["possible"] and action["name"] != "nothing")
@@ -101,7 +98,7 @@ def test_each_command_that_is_named_can_be_typed(
 
 
 def test_the_command_of_a_resume_asks_for_all_that_has_to_be_answered(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    demo_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = tmp_path / "work"
     demo.make(work, NOW)
@@ -119,14 +116,14 @@ def test_the_command_of_a_resume_asks_for_all_that_has_to_be_answered(
 
 
 def test_the_exit_code_says_whether_something_is_unsure(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    demo_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, code in (("refactor-imports", 0), ("migrate-schema", 0), ("fix-date-parser", 1)):
-        assert main(["why", str(next(runs.glob(f"*/runs/{name}.json")))]) == code, name
+        assert main(["why", str(next(demo_directory.glob(f"*/runs/{name}.json")))]) == code, name
     assert main(["why", str(tmp_path / "absent.json")]) == 3
     assert "absent" in capsys.readouterr().err
     held = tmp_path / "fix-date-parser.json"
-    held.write_bytes(next(runs.glob("*/runs/fix-date-parser.json")).read_bytes())
+    held.write_bytes(next(demo_directory.glob("*/runs/fix-date-parser.json")).read_bytes())
     lock = RunLock.take(held.with_suffix(".lock"))
     try:
         assert main(["why", str(held)]) == 0
@@ -163,9 +160,9 @@ def test_no_secret_leaves_in_an_argument_that_is_cut(
 
 
 def test_a_bundle_is_explained_and_only_to_be_read(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    demo_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, bundle = next(runs.glob("*/runs/fix-date-parser.json")), tmp_path / "parser.zip"
+    path, bundle = next(demo_directory.glob("*/runs/fix-date-parser.json")), tmp_path / "parser.zip"
     assert main(["export", str(path), "--format", "bundle", "-o", str(bundle)]) == 0
     capsys.readouterr()
     assert main(["why", str(bundle), "--json"]) == 1
@@ -189,7 +186,7 @@ def test_any_damage_is_explained(kind: str, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_who_only_looks_starts_no_agent(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    demo_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started = tmp_path / "started"
     (tmp_path / "mine.py").write_text(f"open({str(started)!r}, 'w')\n\ndef make():\n    raise ValueError\n")
@@ -198,7 +195,7 @@ def test_who_only_looks_starts_no_agent(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    path = next(runs.glob("*/runs/fix-date-parser.json"))
+    path = next(demo_directory.glob("*/runs/fix-date-parser.json"))
     main(["--read-only", "why", str(path)])
     assert not started.exists()
     main(["why", str(path)])

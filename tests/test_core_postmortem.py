@@ -71,13 +71,6 @@ def demo_runs(directory: Path) -> list[Path]:
     ]
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("demo")
-    demo.make(directory, NOW)
-    return directory
-
-
 def explain_directory(path: Path, now: datetime) -> Postmortem:
     with RunReader.open(path) as reader:
         reader.index_all()
@@ -114,12 +107,12 @@ def table(directory: Path) -> str:
     return "\n".join([*every, *directory_entries(directory)])
 
 
-def test_the_table_of_verdicts(runs: Path) -> None:
-    assert table(runs) == TABLE.read_text()
+def test_the_table_of_verdicts(demo_directory: Path) -> None:
+    assert table(demo_directory) == TABLE.read_text()
 
 
-def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> None:
-    for path in [*fixtures(), *demo_runs(runs)]:
+def test_every_verdict_names_what_was_in_flight_and_what_is_safe(demo_directory: Path) -> None:
+    for path in [*fixtures(), *demo_runs(demo_directory)]:
         post = explain(path)
         for each in post.in_flight if post.status.name != "newer" else ():
             assert each.call.name in post.verdict.happened or "more" in post.verdict.happened, path
@@ -139,9 +132,9 @@ def test_every_verdict_names_what_was_in_flight_and_what_is_safe(runs: Path) -> 
             assert action.name != "fork" or (action.at is not None) == action.possible
 
 
-def test_a_conversation_with_a_hole_is_forked_before_it(runs: Path) -> None:
+def test_a_conversation_with_a_hole_is_forked_before_it(demo_directory: Path) -> None:
     seen: set[str] = set()
-    for path in [*fixtures(), *demo_runs(runs)]:
+    for path in [*fixtures(), *demo_runs(demo_directory)]:
         post = explain(path)
         fork = next(action for action in post.actions if action.name == "fork")
         for each in post.damage if post.status.name != "newer" else ():
@@ -154,8 +147,8 @@ def test_a_conversation_with_a_hole_is_forked_before_it(runs: Path) -> None:
     assert seen == UNPAIRED
 
 
-def test_every_verdict_on_a_directory_names_what_was_in_flight_and_what_is_safe(runs: Path) -> None:
-    for name, path, now in directories(runs):
+def test_every_verdict_on_a_directory_names_what_was_in_flight_and_what_is_safe(demo_directory: Path) -> None:
+    for name, path, now in directories(demo_directory):
         post = explain_directory(path, now)
         for each in post.in_flight:
             assert each.call.name in post.verdict.happened, name
@@ -171,16 +164,16 @@ def test_every_verdict_on_a_directory_names_what_was_in_flight_and_what_is_safe(
             assert each_action.name != "fork" or (each_action.at is not None) == each_action.possible
 
 
-def test_where_the_two_files_of_a_directory_stand_is_said(runs: Path) -> None:
-    directories(runs)
-    cases = runs / "cases"
+def test_where_the_two_files_of_a_directory_stand_is_said(demo_directory: Path) -> None:
+    directories(demo_directory)
+    cases = demo_directory / "cases"
     assert explain_directory(cases / "03-running-clean", LOOKED).position.claims[0] == (
         "session.json and the log end at the same event, seq 9"
     )
     ahead = explain_directory(cases / "11-manifest-ahead-two", LOOKED).position.claims
     assert ahead[0] == "session.json is 2 ahead of the log: events 10 to 11 are lost"
     assert ahead[-1].startswith("its writer last wrote 7 min ago")
-    died = next((runs / "rivumi" / "runs").glob("7f3c*"))
+    died = next((demo_directory / "rivumi" / "runs").glob("7f3c*"))
     assert "the lease is that of the last writer" in explain_directory(died, NOW).position.claims[1]
     (died / ".writer.lock").write_text(f"pid=77 token={'a' * 32}\n")
     assert explain_directory(died, NOW).position.claims[1] == (
@@ -216,8 +209,8 @@ def test_very_much_damage_of_a_directory_is_counted(tmp_path: Path) -> None:
     assert len(post.damage) + post.more_damage == 20_000
 
 
-def test_what_a_tool_does_decides_what_is_safe(runs: Path) -> None:
-    path = runs / "refold" / "runs" / f"{KILLED}.json"
+def test_what_a_tool_does_decides_what_is_safe(demo_directory: Path) -> None:
+    path = demo_directory / "refold" / "runs" / f"{KILLED}.json"
 
     unknown, reads = explain(path), explain(path, {"replace_text": "read"})
 
@@ -229,9 +222,9 @@ def test_what_a_tool_does_decides_what_is_safe(runs: Path) -> None:
     assert reads.in_flight[0].outcome.startswith("no result; it reads only")
 
 
-def test_a_held_run_is_not_to_be_resumed(runs: Path, tmp_path: Path) -> None:
+def test_a_held_run_is_not_to_be_resumed(demo_directory: Path, tmp_path: Path) -> None:
     path = tmp_path / f"{KILLED}.json"
-    path.write_bytes((runs / "refold" / "runs" / path.name).read_bytes())
+    path.write_bytes((demo_directory / "refold" / "runs" / path.name).read_bytes())
     lock = RunLock.take(path.with_suffix(".lock"))
     try:
         post = explain(path)
@@ -325,21 +318,21 @@ def test_rewritten_history_stands_at_the_item_whose_bytes_it_begins_in() -> None
                 assert first.item == expected, (path.name, start)
 
 
-def test_a_fork_before_a_turn_says_which_results_it_leaves_behind(runs: Path) -> None:
+def test_a_fork_before_a_turn_says_which_results_it_leaves_behind(demo_directory: Path) -> None:
     """Where a turn has results beside the call without one, the model would ask for all of them again."""
-    post = explain(next(runs.glob("*/runs/index-photos.json")))
+    post = explain(next(demo_directory.glob("*/runs/index-photos.json")))
     left = "one result of that turn stays behind, a fork after seq 5 keeps it"
     assert f"fork it after seq 3 (f), before that whole turn: {left}." in post.verdict.safe
     fork = next(action for action in post.actions if action.name == "fork")
     assert (fork.at, fork.left, fork.keeps) == (3, 1, 5)
     assert fork.writes.endswith(f"; {left}")
-    with RunReader.open(next(runs.glob("*/runs/index-photos.json"))) as reader:
+    with RunReader.open(next(demo_directory.glob("*/runs/index-photos.json"))) as reader:
         point = propose(reader.index_all())
         assert point is not None
         assert point.phrase == f"before the turn whose calls have no result; {left}"
         keeping = reader.timeline.item_at(5)
         assert keeping is not None
         assert reader.timeline.is_legal(keeping)
-    alone = explain(next(runs.glob("*/runs/fix-date-parser.json")))
+    alone = explain(next(demo_directory.glob("*/runs/fix-date-parser.json")))
     assert "fork it after seq 6 (f), before that call." in alone.verdict.safe
     assert next(action.left for action in alone.actions if action.name == "fork") == 0
