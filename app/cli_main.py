@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FAULT, FINE, exit_code
+from refold.app.lean_import import import_without
 
 if TYPE_CHECKING:
     from refold.app.cli_parser import Arguments
@@ -34,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    _import_msgspec()
+    # A tenth of a command.
+    import_without("msgspec", "typing_extensions")
     from refold.app.cli_plain import only_run
     from refold.app.cli_print import OutputFailed, Printer
     from refold.app.settings import Options, load
@@ -93,17 +95,6 @@ def _explained(error: RefoldError, arguments: Sequence[str]) -> RefoldError:
     from refold.app.cli_mistyped import neither
 
     return neither(arguments[-1], error)
-
-
-def _import_msgspec() -> None:
-    """Import msgspec without `typing_extensions`: it can do so, and that takes a tenth of a command."""
-    if "typing_extensions" in sys.modules:
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        del sys.modules["typing_extensions"]
 
 
 def _command(parsed: Arguments, settings: Settings, printer: Printer) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from refold.app.cli_exit import FINE, REFUSED
 from refold.app.cli_print import Printer
 from refold.app.cli_run import find_run, hint_of, target
+from refold.app.lean_import import import_without
 from refold.app.safe import line
 from refold.app.settings import Settings, bound_size
 from refold.core.errors import StoreError
@@ -109,7 +110,8 @@ def show_first(settings: Settings, first: Callable[[], Screen[None]], rows: Firs
     # Nothing that is imported here is garbage: looking for some would be a tenth of the start.
     gc.disable()
     bound_size()
-    _import_asyncio()
+    # A fiftieth of the start: the screen opens no connection.
+    import_without("asyncio", "ssl")
     from refold.app.main import RefoldApp
 
     app = RefoldApp(settings, first, rows)
@@ -127,17 +129,6 @@ def collect_seldom() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
     gc.enable()
-
-
-def _import_asyncio() -> None:
-    """Import asyncio without its TLS, which takes a fiftieth of the start: the screen opens no connection."""
-    if "asyncio" in sys.modules or "ssl" in sys.modules:
-        return
-    sys.modules["ssl"] = None  # type: ignore[assignment]
-    try:
-        import asyncio  # noqa: F401
-    finally:
-        del sys.modules["ssl"]
 
 
 def show_for_caller(settings: Settings, first: Callable[[], Screen[None]]) -> int:

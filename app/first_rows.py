@@ -17,12 +17,13 @@ from typing import Final, NoReturn
 
 from refold.app.forbidden import FORBIDDEN
 from refold.app.glyphs import to_ascii
-from refold.app.lines import GUTTER, Cell, Line
+from refold.app.lines import GUTTER, Cell, Line, filled
 from refold.app.looks import Look, look_of
 from refold.app.palettes import PALETTES
+from refold.app.present.landing import is_at_end
 from refold.app.present.reading import LARGE, Reading, reading_of
 from refold.app.present.run_room import Room, room_of
-from refold.app.safe import Safe, cut, width
+from refold.app.safe import Safe
 from refold.app.settings import Settings, terminal_size
 from refold.core.errors import RefoldError
 from refold.core.store.reader import RunReader
@@ -134,11 +135,9 @@ def _first_reading(reader: RunReader) -> tuple[Reading, bool] | None:
     reading = reading_of(reader)
     if not finished:
         reading = Reading.of_end(reader) or reading
-    timeline = reading.timeline
-    if not timeline.rows:
+    if not reading.timeline.rows:
         return None
-    ended = timeline.kind(timeline.items - 1) == "terminal"
-    return reading, reading.is_window or (finished and not ended)
+    return reading, reading.is_window or (finished and is_at_end(reading.timeline))
 
 
 def _lines(reading: Reading, room: Room, brush: _Brush, *, from_end: bool) -> dict[int, str]:
@@ -174,17 +173,9 @@ class _Brush:
     def line(self, line: Line, cells: int, state: str) -> str:
         """Give a row of exactly so many cells."""
         over = (self._look(state),) if state else ()
-        drawn: list[str] = []
-        left = cells
-        for text, role in line:
-            piece = text if width(text) <= left else cut(text, left)[0]
-            drawn.append(self._piece(piece, (self._base, self._look(role), *over)))
-            left -= width(piece)
-            if piece is not text:
-                break
-        if left > 0:
-            drawn.append(self._piece(" " * left, (self._base, *over)))
-        return "".join(drawn)
+        return "".join(
+            self._piece(text, (self._base, self._look(role), *over)) for text, role in filled(line, cells)
+        )
 
     @property
     def _base(self) -> Look:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
-from refold.app.safe import Safe, width
+from refold.app import safe
+from refold.app.safe import Safe
 
 Role = Literal[
     "text",
@@ -103,7 +104,25 @@ NO_ROWS: Final[Rows] = FixedRows(())
 
 def cells(line: Line) -> int:
     """The cells that a row takes."""
-    return sum(width(cell.text) for cell in line)
+    return sum(safe.width(cell.text) for cell in line)
+
+
+def filled(line: Line, width: int) -> list[Cell]:
+    """The cells of a row of exactly so many columns: cut without a mark, or padded."""
+    kept: list[Cell] = []
+    left = width
+    for text, role in line:
+        taken = safe.width(text)
+        if taken > left:
+            text = safe.cut(text, left)[0]
+            kept.append(Cell(text, role))
+            left -= safe.width(text)
+            break
+        kept.append(Cell(text, role))
+        left -= taken
+    if left > 0:
+        kept.append(Cell(Safe(" " * left)))
+    return kept
 
 
 def plain(line: Line) -> Safe:

@@ -31,8 +31,8 @@ TAKEN = b"\x1b[?7l"
 LEAVE = b"\x1b[?1049l"
 STUCK = (
     "import sys, time, refold.app.cli_screen as screen\n"
-    "def wait(): {}\n"
-    "screen._import_asyncio = wait\n"
+    "def wait(*_): {}\n"
+    "screen.import_without = wait\n"
     "from refold.app.cli import main\n"
     "sys.exit(main())\n"
 )

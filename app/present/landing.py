@@ -49,6 +49,11 @@ def row_of(landing: Landing, timeline: Timeline, *, complete: bool) -> int | Non
     return None
 
 
+def is_at_end(timeline: Timeline) -> bool:
+    """Say whether one begins to read a run at its end, where nobody asks for another place: it goes on."""
+    return timeline.kind(timeline.items - 1) != "terminal"
+
+
 def absence(landing: Landing, timeline: Timeline, *, complete: bool) -> str:
     """Say that nothing stands at a place, and what stands next to it."""
     if landing.start is not None:

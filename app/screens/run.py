@@ -300,9 +300,7 @@ class RunScreen(RunPlayScreen, RunSharingScreen, RunSearchScreen):
         elif finished and self._landing.is_asked and not self._reopened:
             self.notify(landing.absence(self._landing, timeline, complete=True), severity="warning")
         elif self._landed and (
-            self._reopened
-            or reading.is_window
-            or (self.timeline.cursor <= 0 and timeline.kind(timeline.items - 1) != "terminal")
+            self._reopened or reading.is_window or (self.timeline.cursor <= 0 and landing.is_at_end(timeline))
         ):
             self.timeline.go(timeline.rows - 1)
 

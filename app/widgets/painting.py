@@ -10,8 +10,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from refold.app.lines import Line, Role
-from refold.app.safe import cut, width
+from refold.app.lines import Line, Role, filled
 
 
 @runtime_checkable
@@ -71,22 +70,10 @@ class Painter:
     def strip(self, line: Line, cells: int, state: str = "", margin: int = 0) -> Strip:
         """The line, cut or padded to so many cells, in the style of a state, and a blank margin."""
         over = self.style(state) if state else Style.null()
-        segments: list[Segment] = []
-        left = cells
-        for text, role in line:
-            taken = width(text)
-            if taken > left:
-                text = cut(text, left)[0]
-                taken = width(text)
-                segments.append(Segment(text, self.base + self.style(role) + over))
-                left -= taken
-                break
-            segments.append(Segment(text, self.base + self.style(role) + over))
-            left -= taken
-        if left > 0:
-            segments.append(Segment(" " * left, self.base + over))
+        base = self.base
+        segments = [Segment(text, base + self.style(role) + over) for text, role in filled(line, cells)]
         if margin > 0:
-            segments.append(Segment(" " * margin, self.base))
+            segments.append(Segment(" " * margin, base))
         for gate in self._widget.app.get_line_filters():
             segments = gate.apply(segments, self._widget.styles.background)
         return Strip(segments, max(0, cells) + max(0, margin))

@@ -10,7 +10,7 @@ import msgspec
 from refold.core.formats.names import keeps_directories
 from refold.core.links import link
 from refold.core.pasted import pasted
-from refold.core.records import Json, Record
+from refold.core.records import Record
 from refold.core.state import Counters
 
 
@@ -153,8 +153,3 @@ def title(entry: Entry) -> str:
     if entry.recovered:
         parts.append("recovered from a damaged line")
     return " · ".join(parts)
-
-
-def counts_json(counts: dict[str, int]) -> Json:
-    """Give what was redacted, by kind."""
-    return dict(sorted(counts.items()))
