@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from refold.app.cli_exit import FINE
-from refold.app.cli_new_run import WrongName, is_promised, new_id, refuse, warn
+from refold.app.cli_new_run import WrongName, is_promised, new_id, refuse, until_free, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import item_at, open_run, target
@@ -39,6 +39,10 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         StoreError: the run or the place in it is not there, or the fork cannot be made.
     """
     redacted(arguments, settings, printer)
+    return until_free(arguments.name, lambda: _fork(arguments, settings, printer))
+
+
+def _fork(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     wanted = target(arguments.run)
     place = arguments.at if arguments.at is not None else wanted.place
     with open_run(wanted.run, settings) as reader:
@@ -48,10 +52,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             item, chosen = _item(reader, timeline, place, wanted.run)
             plan = plan_fork(reader, item, child=child, prompt=arguments.prompt, reason=arguments.reason)
         except (NoForkHere, RunExists) as error:
-            if isinstance(error, RunExists) and arguments.name is None:
-                # Somebody else took the proposed id meanwhile: the next one is free.
-                return run(arguments, settings, printer)
-            if not arguments.plan:
+            if not arguments.plan or (isinstance(error, RunExists) and arguments.name is None):
                 raise
             code = error.code if isinstance(error, NoForkHere) else error.error_class
             return refuse(error, code, reader, child, _UNKNOWN, printer, as_json=arguments.json)
@@ -62,13 +63,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
             promised = is_promised(child, arguments.name, reader)
             _print_plan(plan, chosen, printer, plan.child if promised else _OWN_ID)
         return FINE
-    try:
-        made = make_fork(plan, settings)
-    except RunExists:
-        if arguments.name is not None:
-            raise
-        # Somebody else took the proposed id meanwhile: the next one is free.
-        return run(arguments, settings, printer)
+    made = make_fork(plan, settings)
     if arguments.json:
         printer.json({"id": made.run_id, "path": str(made.path), "parent": plan.parent, "seq": plan.at})
     else:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from refold.app.cli_exit import REFUSED
 from refold.app.cli_print import Printer
 from refold.app.forking import proposed_id
-from refold.core.errors import InvalidRunId, RefoldError
+from refold.core.errors import InvalidRunId, RefoldError, RunExists
 from refold.core.records import Json
 from refold.core.store.fork import Forked
 from refold.core.store.reader import RunReader
@@ -37,6 +37,24 @@ def new_id(name: str | None, reader: RunReader) -> str:
         WrongName: the name can be no id.
     """
     return proposed_id(reader.path.absolute()) if name is None else checked_id(name)
+
+
+def until_free(name: str | None, make: Callable[[], int]) -> int:
+    """Make a run, again where somebody else took the proposed id meanwhile: the next one is free.
+
+    Args:
+        name: The name given; one that is taken stays taken.
+        make: Proposes an id, makes the run, and gives the exit code.
+
+    Raises:
+        RunExists: the name is taken.
+    """
+    while True:
+        try:
+            return make()
+        except RunExists:
+            if name is not None:
+                raise
 
 
 def is_promised(child: str, name: str | None, reader: RunReader) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from refold.app.cli_exit import FINE
-from refold.app.cli_new_run import is_promised, new_id, refuse, warn
+from refold.app.cli_new_run import is_promised, new_id, refuse, until_free, warn
 from refold.app.cli_print import Printer
 from refold.app.cli_redact import redacted
 from refold.app.cli_run import open_run
@@ -31,16 +31,17 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         StoreError: the run is not there, or the new one cannot be made.
     """
     redacted(arguments, settings, printer)
+    return until_free(arguments.name, lambda: _salvage(arguments, settings, printer))
+
+
+def _salvage(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> int:
     with open_run(arguments.run, settings) as reader:
         child = new_id(arguments.name, reader)
         try:
             plan = salvage_of(reader, child=child)
             require_free(reader.path.parent, child)
         except (NothingToSalvage, RunExists) as error:
-            if isinstance(error, RunExists) and arguments.name is None:
-                # Somebody else took the proposed id meanwhile: the next one is free.
-                return run(arguments, settings, printer)
-            if not arguments.plan:
+            if not arguments.plan or (isinstance(error, RunExists) and arguments.name is None):
                 raise
             code = error.code if isinstance(error, NothingToSalvage) else error.error_class
             return refuse(error, code, reader, child, _UNKNOWN, printer, as_json=arguments.json)
@@ -50,13 +51,7 @@ def run(arguments: argparse.Namespace, settings: Settings, printer: Printer) -> 
         promised = is_promised(child, arguments.name, reader)
         _print(plan, "would be made of", printer, plan.child if promised else "a new run")
     else:
-        try:
-            made = make_salvaged(plan, settings)
-        except RunExists:
-            if arguments.name is not None:
-                raise
-            # Somebody else took the proposed id meanwhile: the next one is free.
-            return run(arguments, settings, printer)
+        made = make_salvaged(plan, settings)
         if arguments.json:
             answer = plan_json(plan)
             answer["damaged"] = answer["path"]
