@@ -244,7 +244,7 @@ def _is_utf8(env: Mapping[str, str]) -> bool:
 
 
 def said_width(environ: Mapping[str, str] = os.environ, variable: str = "COLUMNS") -> int:
-    """Give the columns that the environment names, which go before those of the terminal; 0 for none."""
+    """Give the columns, or rows, that the environment names: before those of the terminal; 0 for none."""
     said = environ.get(variable, "")
     return min(int(said), _WIDEST) if len(said) <= _DIGITS and said.isdecimal() else 0
 

@@ -22,7 +22,6 @@ _LABEL: Final = 12
 _ID: Final = 60
 _TEXT: Final = 2000
 _STATUS: Final = 16
-_NUMBERS: Final = 26
 _SHALLOW: Final = 4
 
 STATES: Final[dict[ParentState, str]] = {

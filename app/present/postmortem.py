@@ -29,7 +29,6 @@ _TEXT: Final = 2000
 _ARGUMENTS: Final = 8
 _ROWS: Final = 40
 """Lines of one argument."""
-_ARGUMENT: Final = 40
 _CALLS: Final = 20
 _PLACES: Final = 20
 _DEEP: Final = 4

@@ -35,7 +35,6 @@ READ: Final = 131_072
 """So many bytes of a record are rendered; Raw shows the others."""
 
 _FOLDED: Final = 40
-_THINKING: Final = 3
 _LABEL: Final = 14
 
 

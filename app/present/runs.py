@@ -21,7 +21,6 @@ from refold.core.prices import amount
 from refold.core.store.roots import RootReport
 from refold.core.summary import RunSummary, bill_of
 
-_DAY: Final = 86_400
 _READ: Final = 400
 """Characters of a prompt that a row can show."""
 _WHOLE_ID: Final = 30

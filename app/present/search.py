@@ -127,14 +127,7 @@ class HitRows:
                 name = self._name_of(hit.run) or run_name(hit)
                 return (Cell(safe.fit(safe.line(name, _TEXT), column.width), "strong"),)
             case "seq":
-                number = (
-                    _UNNUMBERED.get(hit.kind, "msg")
-                    if not hit.is_of_log
-                    else "–"
-                    if hit.seq is None
-                    else str(hit.seq)
-                )
-                return (Cell(safe.fit(Safe(number), column.width, "right"), "number"),)
+                return (Cell(safe.fit(Safe(_number(hit)), column.width, "right"), "number"),)
             case "where":
                 text, role = where(hit)
                 return (Cell(safe.fit(text, column.width), role),)

@@ -245,11 +245,7 @@ class RunPlayScreen(RunMovesScreen):
         if name in WATCHED:
             self._remark("where it changes: , before, . after")
         else:
-            self._remark(
-                f"{' '.join(known)} or a file"
-                if known
-                else "where a call changes this file: , before, . after"
-            )
+            self._remark(f"{' '.join(known)} or a file" if known else _OF_FILE)
 
     @on(PromptBar.Changed)
     def _typed(self, event: PromptBar.Changed) -> None:
