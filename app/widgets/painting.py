@@ -56,6 +56,9 @@ class Painter:
         return style
 
     def _style_of(self, role: str) -> Style:
+        if role == "text":
+            # Nothing is added, whatever the application.
+            return Style.null()
         app = self._widget.app
         if not isinstance(app, Styled):
             raise TypeError(f"{type(app).__name__} does not know what roles look like")
